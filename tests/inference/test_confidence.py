@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer import evaluate, translate_stream
+from glassformer import evaluate, explain, translate_stream
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.inference.calibration import calibrate
 from glassformer.inference.confidence import (
@@ -21,11 +21,10 @@ from glassformer.inference.confidence import (
     PRIOR,
     answer_set,
     distances,
-    features,
     fit,
-    probability,
     set_limit,
 )
+from glassformer.inference.probability import features, probability
 from glassformer.inference.reliability import reliability
 from glassformer.inference.translator import EMPTY, Translator
 from glassformer.ship.storage.container import read_tensors, write_tensors
@@ -50,7 +49,8 @@ def test_features_are_those_of_a_hand_computed_beam() -> None:
 
 @given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=9), st.booleans())
 def test_every_answer_has_a_probability(scores: list[float], usual: bool) -> None:
-    assert 0 <= probability(EXAMPLE, scores, usual=usual) <= (1 if usual else 2 / 5)
+    limit = 1.0 if usual else EXAMPLE.unusual_limit
+    assert 0 <= probability(EXAMPLE.weights, scores, limit) <= (1 if usual else 2 / 5)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), min_size=1, max_size=40))
@@ -75,10 +75,10 @@ def test_a_logistic_regression_is_recovered_from_its_draws() -> None:
 
 def test_where_no_held_out_answer_is_wrong_an_answer_with_a_rival_is_uncertain() -> None:
     rows = np.array([features([-0.01, -6.0, -7.0])] * 500)
-    made = EXAMPLE.model_copy(update={"weights": tuple(fit(rows, np.ones(500))), "unusual": 0, "unusual_right": 0})
-    assert probability(made, [-0.01, -6.0, -7.0], usual=True) > 0.99
-    assert probability(made, [-0.9, -0.9, -7.0], usual=True) < 0.7
-    assert probability(made, [-0.01, -6.0, -7.0], usual=False) == 0.5
+    weights, limit = fit(rows, np.ones(500)).tolist(), EXAMPLE.model_copy(update={"unusual": 0, "unusual_right": 0})
+    assert probability(weights, [-0.01, -6.0, -7.0]) > 0.99
+    assert probability(weights, [-0.9, -0.9, -7.0]) < 0.7
+    assert probability(weights, [-0.01, -6.0, -7.0], limit.unusual_limit) == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +109,11 @@ def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: 
 
 def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(translator: Translator) -> None:
     (best,) = translator.translate(["abc"], num_return_sequences=3)
+    calibration = translator.model_file.calibration
+    assert calibration is not None
+    scores = [one.score for one in (best, *best.alternatives)]
     assert best.probability == probability(
-        translator.model_file.calibration,
-        [one.score for one in (best, *best.alternatives)],
-        usual=best.finished,
+        calibration.weights, scores, 1.0 if best.finished else calibration.unusual_limit
     )
     assert best.to_json()["probability"] == best.probability
     assert [one.probability for one in best.alternatives] == [None, None]
@@ -249,6 +250,14 @@ def test_a_stream_gives_the_sets_of_the_calibration(translator: Translator) -> N
 def test_sets_of_texts_in_sentences_are_refused(translator: Translator) -> None:
     with pytest.raises(UsageError, match="cannot be joined"):
         list(translate_stream(translator, ["abc"], coverage=0.6, long="split"))
+
+
+def test_a_trace_has_the_probability_of_its_answer_unless_it_is_edited(translator: Translator) -> None:
+    (answer,) = translate_stream(translator, ["abc"], confidence=True)
+    assert explain(translator, "abc", evidence=False).probability == pytest.approx(answer.probability, abs=1e-5)
+    edited = explain(translator, "abc", evidence=False, edits=["positions off"])
+    others = explain(translator, "abc", evidence=False, num_beams=2), explain(untrained(), "abc", evidence=False)
+    assert [one.probability for one in (edited, *others)] == [None] * 3
 
 
 # What it is worth

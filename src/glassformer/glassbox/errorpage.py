@@ -14,12 +14,13 @@ from functools import cache
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
-from glassformer.data.cleaning import CONTROL
+from glassformer.glassbox.coverage import coverage_plot
+from glassformer.glassbox.elements import bdi, element, token_of
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
 from glassformer.inference.metrics import Share
 from glassformer.inference.translator import Translation
-from glassformer.text.inputs import UNIT_SEPARATOR, Inputs, readable, split
+from glassformer.text.inputs import Inputs, readable, split
 
 SERVER = "http://127.0.0.1:8000/"
 """The address of `glassformer serve` without other options."""
@@ -52,26 +53,26 @@ def error_page(failures: Failures, measured: Measured) -> str:
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
     title = f"Errors of {measured.model} on {measured.table}"
     sections = dict(_sections(failures, measured))
-    links = (_element("a", name, href=f"#{_anchor(name)}") for name in sections)
-    page = _element(
+    links = (element("a", name, href=f"#{_anchor(name)}") for name in sections)
+    page = element(
         "html",
-        _element(
+        element(
             "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", title),
-            _element("style", style),
+            element("meta", charset="utf-8"),
+            element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("title", title),
+            element("style", style),
         ),
-        _element(
+        element(
             "body",
-            _element(
+            element(
                 "main",
-                _element("h1", title),
-                _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
-                _element("nav", *links),
+                element("h1", title),
+                element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
+                element("nav", *links),
                 *(
-                    _element("section", _element("h2", name, id=_anchor(name)), *parts)
+                    element("section", element("h2", name, id=_anchor(name)), *parts)
                     for name, parts in sections.items()
                 ),
             ),
@@ -84,45 +85,11 @@ def error_page(failures: Failures, measured: Measured) -> str:
 @cache
 def _style() -> str:
     sheets = PAGE / "style" / "base.css", PAGE.parent / "errors.css"
-    return "\n" + "".join(sheet.read_text("utf-8") for sheet in sheets)
-
-
-def _element(tag: str, *parts: Element | str | dict[str, str], **attributes: str) -> Element:
-    """Return an element with these texts and elements in it; a dict has attributes that are no names in Python."""
-    made = Element(tag, attributes)
-    last: Element | None = None
-    for part in parts:
-        if isinstance(part, dict):
-            made.attrib |= part
-        elif isinstance(part, str):
-            text = part if tag == "style" else visible(part)
-            if last is None:
-                made.text = (made.text or "") + text
-            else:
-                last.tail = (last.tail or "") + text
-        else:
-            made.append(part)
-            last = part
-    return made
-
-
-def visible(text: str) -> str:
-    r"""Return a text with control and invisible characters, and lone surrogates, as escapes: \u200b."""
-    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
-    return shown.encode("utf-8", "backslashreplace").decode()
+    return "\n" + "".join(sheet.readbdi("utf-8") for sheet in sheets)
 
 
 def _anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
-
-
-def _text(text: str) -> Element:
-    """Return a text of the data, which may run from right to left."""
-    return _element("bdi", text) if text else _element("small", "(empty)")
-
-
-def _token(token: str) -> Element:
-    return _element("bdi", token if token.strip() else token.replace(" ", "␣"), {"class": "token"})
 
 
 # Parts
@@ -144,52 +111,53 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
         "Answers that equal a target of their row. The line on a bar is the 95 % interval (Wilson); groups of fewer "
         f"than {FEW} are gray. Of twenty groups, one has its true share outside of its interval."
     )
-    unknown = [_element("p", f"How many rows of a group were trained on is not known: {measured.unknown}.")]
-    parts = [_element("p", note), *(unknown if measured.unknown else ()), *map(_breakdown, failures.breakdowns)]
+    unknown = [element("p", f"How many rows of a group were trained on is not known: {measured.unknown}.")]
+    parts = [element("p", note), *(unknown if measured.unknown else ()), *map(_breakdown, failures.breakdowns)]
     yield "Right answers by group", parts
     if wrong:
         yield "Kinds of edits", list(_kinds(failures))
         if failures.confusions:
             yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
-        yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
-    is_known = any(row.answer.probability is not None for row in failures.doubtful)
+        yield "Worst answers", [element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
+    if failures.judged:
+        yield "Coverage", coverage_plot(failures.judged)
     text = "The answers of lowest probability, right or wrong."
-    if not is_known:
+    if not failures.judged:
         text = "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives probabilities."
-    yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
+    yield "Most doubtful answers", [element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
 def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
     if not wrong:
-        return [_element("p", "No answer is wrong, so this table does not show which rows are missing.")]
+        return [element("p", "No answer is wrong, so this table does not show which rows are missing.")]
     if not advice:
         text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
-        return [_element("p", text)]
+        return [element("p", text)]
     lines = (
-        _element(
+        element(
             "li",
-            _element("b", f"Add {one.rows}"),
+            element("b", f"Add {one.rows}"),
             f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
             f"of all others, {_percent(one.others)}.",
             "" if one.trained is None else f" The model was trained on {_rows(one.trained)} of this kind.",
         )
         for one in advice
     )
-    return [_element("ol", *lines, {"class": "advice"})]
+    return [element("ol", *lines, {"class": "advice"})]
 
 
 def _breakdown(breakdown: Breakdown) -> Element:
     rows = [_group(group) for group in breakdown.groups]
-    return _element("div", _element("h3", f"By {breakdown.by}"), _table(("group", "", "right", "share"), rows))
+    return element("div", element("h3", f"By {breakdown.by}"), _table(("group", "", "right", "share"), rows))
 
 
 def _group(group: Group) -> Element:
     share = group.share
-    trained = () if group.trained is None else (_element("small", f" trained on {_rows(group.trained)}"),)
-    name = _element("th", _text(group.name), *trained, scope="row")
+    trained = () if group.trained is None else (element("small", f" trained on {_rows(group.trained)}"),)
+    name = element("th", bdi(group.name), *trained, scope="row")
     cells = name, _bar(share), _number(f"{share.count:,} of {share.of:,}")
-    return _element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
+    return element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
 
 
 def _rows(n: int) -> str:
@@ -197,17 +165,17 @@ def _rows(n: int) -> str:
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:
-    yield _element(
+    yield element(
         "p", "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
     )
     rows = (
-        _element(
+        element(
             "tr",
-            _element(
+            element(
                 "th",
                 kind.name,
-                _element("br"),
-                _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)"),
+                element("br"),
+                element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)"),
                 scope="row",
             ),
             _bar(kind.answers),
@@ -220,11 +188,11 @@ def _kinds(failures: Failures) -> Iterator[Element]:
 
 
 def _confusions(failures: Failures) -> Iterator[Element]:
-    yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
+    yield element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
     rows = (
-        _element(
+        element(
             "tr",
-            _element("th", _token(one.expected), " → ", _token(one.got) if one.got else "missing", scope="row"),
+            element("th", token_of(one.expected), " → ", token_of(one.got) if one.got else "missing", scope="row"),
             _bar(one.share),
             _number(f"{one.share.count:,} of {one.share.of:,}"),
             _number(_percent(one.share)),
@@ -237,24 +205,24 @@ def _confusions(failures: Failures) -> Iterator[Element]:
 def _table(names: tuple[str, ...], rows: Sequence[Element]) -> Element:
     """Return a table of a name, a bar, a count and a share."""
     kinds = ("", "bar", "number", "number")
-    head = (_element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
-    return _element("table", _element("thead", _element("tr", *head)), _element("tbody", *rows), {"class": "groups"})
+    head = (element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
+    return element("table", element("thead", element("tr", *head)), element("tbody", *rows), {"class": "groups"})
 
 
 def _number(text: str) -> Element:
-    return _element("td", text, {"class": "number"})
+    return element("td", text, {"class": "number"})
 
 
 def _bar(share: Share) -> Element:
     """Return a cell with a bar for the share, and a line for its interval. The numbers are next to it."""
     low, high = (str(round(BAR * limit, 1)) for limit in (share.low, share.high))
     parts = (
-        _element("rect", {"class": "track"}, width=str(BAR), height="14"),
-        _element("rect", {"class": "part"}, width=str(round(BAR * share.value, 1)), height="14"),
-        _element("line", {"class": "interval"}, x1=low, x2=high, y1="7", y2="7"),
+        element("rect", {"class": "track"}, width=str(BAR), height="14"),
+        element("rect", {"class": "part"}, width=str(round(BAR * share.value, 1)), height="14"),
+        element("line", {"class": "interval"}, x1=low, x2=high, y1="7", y2="7"),
     )
     svg = {"viewBox": f"0 0 {BAR} 14", "preserveAspectRatio": "none", "aria-hidden": "true"}
-    return _element("td", _element("svg", *parts, svg), {"class": "bar"})
+    return element("td", element("svg", *parts, svg), {"class": "bar"})
 
 
 def _percent(share: Share) -> str:
@@ -269,50 +237,48 @@ def _interval(share: Share) -> str:
 
 
 def _how_to_open(measured: Measured) -> Element:
-    return _element(
+    return element(
         "p",
         "“Glass box” opens the page of ",
-        _element("code", shlex.join(["glassformer", "serve", measured.model])),
+        element("code", shlex.join(["glassformer", "serve", measured.model])),
         " while it runs on this computer; the command of a row writes the same page to a file.",
     )
 
 
 def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
     for row in rows:
-        badge = _element(
+        badge = element(
             "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
         )
         answer = row.answer
         facts = {
-            "source": [_text(readable(row.source, measured.inputs))],
-            "target": [_text(row.expected)],
-            "answer": [_text(answer.text), *((_element("small", " cut off"),) if not answer.finished else ())],
+            "source": [bdi(readable(row.source, measured.inputs))],
+            "target": [bdi(row.expected)],
+            "answer": [bdi(answer.text), *((element("small", " cut off"),) if not answer.finished else ())],
             "edits": list(_edits(row.edits)),
             "unlike the training": [answer.unlike] if answer.unlike else [],
             "tokens": list(_tokens(answer)),
         }
-        yield _element(
+        yield element(
             "article",
-            _element(
+            element(
                 "h3",
                 measured.row_name(row.number),
                 badge,
-                _element("small", _certainty(answer)),
-                _element("a", "Glass box", href=_address(row, measured)),
+                element("small", _certainty(answer)),
+                element("a", "Glass box", href=_address(row, measured)),
             ),
-            _element(
+            element(
                 "dl",
                 *(
                     part
                     for name, parts in facts.items()
                     if parts
-                    for part in (_element("dt", name), _element("dd", *parts))
+                    for part in (element("dt", name), element("dd", *parts))
                 ),
             ),
             *_doubts(answer),
-            _element(
-                "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
-            ),
+            element("details", element("summary", "command"), element("pre", element("code", _command(row, measured)))),
             {"class": "item"},
         )
 
@@ -322,11 +288,11 @@ def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
         yield "; " if number else ""
         yield f"{edit.kind} "
         if edit.expected:
-            yield _token(edit.expected)
+            yield token_of(edit.expected)
         if edit.expected and edit.got:
             yield " → "
         if edit.got:
-            yield _token(edit.got)
+            yield token_of(edit.got)
 
 
 def _tokens(answer: Translation) -> Iterator[Element]:
@@ -334,7 +300,7 @@ def _tokens(answer: Translation) -> Iterator[Element]:
     for token, score in zip(answer.tokens, answer.token_scores, strict=False):
         doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
         title = f"probability {_probability(score)}"
-        yield _element("bdi", token, {"class": f"token doubt {doubt}"}, title=title)
+        yield element("bdi", token, {"class": f"token doubt {doubt}"}, title=title)
 
 
 def _doubts(answer: Translation) -> Iterator[Element]:
@@ -343,23 +309,23 @@ def _doubts(answer: Translation) -> Iterator[Element]:
         return
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
     rows = (
-        _element(
+        element(
             "tr",
-            _element("th", _token(token), scope="row"),
+            element("th", token_of(token), scope="row"),
             _number(_probability(score)),
-            _element("td", *_rivals(rivals)),
+            element("td", *_rivals(rivals)),
         )
         for token, score, rivals in zip(tokens, answer.token_scores, answer.rivals, strict=True)
     )
-    head = _element("tr", *(_element("th", name, scope="col") for name in ("token", "probability", "next best tokens")))
-    table = _element("table", _element("thead", head), _element("tbody", *rows))
-    yield _element("details", _element("summary", "probability of each token"), table)
+    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability", "next best tokens")))
+    table = element("table", element("thead", head), element("tbody", *rows))
+    yield element("details", element("summary", "probability of each token"), table)
 
 
 def _rivals(rivals: Sequence[tuple[str, float]]) -> Iterator[Element | str]:
     for number, (token, score) in enumerate(rivals):
         yield " · " if number else ""
-        yield _token(token)
+        yield token_of(token)
         yield f" {_probability(score)}"
 
 

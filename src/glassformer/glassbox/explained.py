@@ -24,6 +24,7 @@ from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Search
 from glassformer.glassbox.search import NextLogProbs, search
 from glassformer.glassbox.whatif import Edits
 from glassformer.inference import engines
+from glassformer.inference.confidence import all_of_the_beam, has_probability
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import Inference
@@ -35,6 +36,7 @@ from glassformer.paper.search import Hypothesis, SearchConstraints
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model
+from glassformer.ship.storage.records import Calibration
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
 
@@ -264,14 +266,21 @@ class Explained:
         greedy, *beam = self.search(forward, *([1] if num_beams == 1 else [1, num_beams]))
         return Searches(greedy, beam[0] if beam else greedy)
 
-    def translated(self, edits: Edits) -> Hypothesis:
-        """The answer of `translate` with these edits, which change only text and weights."""
+    @property
+    def calibration(self) -> Calibration | None:
+        """What gives the answer its probability, if this search has one."""
+        calibration, n_models = self.file.calibration, self.translator.n_models
+        return calibration if n_models == 1 and has_probability(calibration, all_of_the_beam(self.decoding)) else None
+
+    def translated(self, edits: Edits) -> list[Hypothesis]:
+        """The answers of `translate` with these edits, which change only text and weights; for a probability all."""
         engine, tensors = self.translator.engine, edits.weights(self.file.tensors, self.file.settings.model)
         is_its_own = isinstance(engine, NumPyEngine) and self.translator.n_models == 1
         if not (is_its_own and all(tensors[name] is array for name, array in self.file.tensors.items())):
             engine = NumPyEngine.of_files([replace(self.file, tensors=tensors)])
         constraints, ids = self.constraints(edits), edits.source_ids(self.source_ids, self.file.source_tokenizer)
-        return engines.search(engine, [ids], self.decoding, constraints.max_new_tokens, constraints.prefixes)[0][0]
+        decoding = all_of_the_beam(self.decoding) if self.calibration else self.decoding
+        return engines.search(engine, [ids], decoding, constraints.max_new_tokens, constraints.prefixes)[0]
 
     def rows_of_answer(self, answer: Answer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""

@@ -1,7 +1,6 @@
 """The format of a trace: `glassformer-trace/1`. docs/trace-schema.md describes it.
 
-These dataclasses are the source; `trace-1.schema.json` in this folder is made from them, and a test compares the two.
-No number of a trace is infinite or NaN.
+`trace-1.schema.json` in this folder is made from these dataclasses. No number of a trace is infinite or NaN.
 """
 
 from __future__ import annotations
@@ -333,7 +332,7 @@ class Check(Strict):
 class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
-    `text` is for people, `inputs` has each input's cell, `heads` is measured on a table, `notices` say what is missing.
+    `inputs` has each input's cell, `heads` is of a table, `notices` say what is missing, `probability`: of being right.
     """
 
     text: str
@@ -357,6 +356,7 @@ class Trace(Strict):
     notices: list[str] = field(default_factory=list)
     mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
     inputs: dict[str, str] | None = None
+    probability: float | None = None
     format: Literal["glassformer-trace/1"] = FORMAT
 
     @property

@@ -38,8 +38,10 @@ from glassformer.glassbox.schema import (
 )
 from glassformer.glassbox.search import largest
 from glassformer.glassbox.whatif import Edit, Edits, attentions
+from glassformer.inference.probability import probability
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.pytorch import has_pytorch
+from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
@@ -127,6 +129,20 @@ class _Opened:
 
         return PyTorchModel(self.explained, self.forward)
 
+    @cached_property
+    def translated(self) -> list[Hypothesis]:
+        """The answers of `translate` with these edits, best first."""
+        return self.explained.translated(self.forward.edits)
+
+    def _probability(self) -> float | None:
+        """The probability that the answer is right, if it is known."""
+        calibration, edits = self.explained.calibration, self.forward.edits.edits
+        if calibration is None or edits:
+            return None
+        unlike = self.explained.file.unlike(self.explained.source_ids)
+        limit = 1.0 if self.translated[0].finished and not unlike else calibration.unusual_limit
+        return probability(calibration.weights, [one.score for one in self.translated], limit)
+
     def compare(self) -> list[Check]:
         """The logits, compared with those of the PyTorch model, and the answer with that of `translate`."""
         if not self.forward.edits.supported_by_pytorch:
@@ -139,7 +155,7 @@ class _Opened:
 
     def _check_answer(self) -> Check:
         """The answer of the trace against that of `translate`."""
-        found, answer = self.explained.translated(self.forward.edits), self.searches.beam.answers[0]
+        found, answer = self.translated[0], self.searches.beam.answers[0]
         largest = abs(found.score - answer.score)
         same = list(found.ids) == answer.ids and found.finished == answer.finished
         text = self.explained.file.target_tokenizer.decode(found.ids)
@@ -174,6 +190,7 @@ class _Opened:
             difference=self._difference() if edits.edits else None,
             checks=[],
             inputs=explained.inputs,
+            probability=self._probability(),
         )
 
     def _tokens(self) -> Tokens:

@@ -9,8 +9,9 @@ import numpy as np
 from glassformer.data.corpus import spread
 from glassformer.data.pairs import checked_pairs, fingerprint
 from glassformer.errors import TableError
-from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, distances, features, fit
+from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, distances, fit
 from glassformer.inference.metrics import exact_matches, group_by_source
+from glassformer.inference.probability import features
 from glassformer.inference.translator import Source, Translator
 from glassformer.ship.storage.records import Calibration
 

@@ -1,7 +1,7 @@
 """Confidence: the probability that an answer is right, and sets of answers, calibrated on held-out rows.
 
     weights = fit(rows of features, right)       `inference.calibration` puts them into the model file
-    probability(calibration, scores, …)          of the best answer of a beam, from the scores of all its answers
+    probability(weights, scores)                 of the best answer of a beam: see `inference.probability`
     answer_set(scores, set_limit(…, 0.9))        the answers that hold the right one nine times of ten
 
 "Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
@@ -35,28 +35,8 @@ if TYPE_CHECKING:
 
 MIN_SOURCES = 100
 PRIOR = (0.0, 1.0, 0.0)
-MAX_LOG_ODDS = 10.0  # of a feature, on either side of 0
 
 Floats = NDArray[np.float64]
-
-
-def features(scores: Sequence[float]) -> tuple[float, float, float]:
-    """Return 1 and two log-odds of the best answer, whose score (nats) is the first: among the beam, and among all."""
-    best, *others = scores
-    own = best - math.log(-math.expm1(min(best, -1e-9)))
-    among = own if not others else best - float(np.logaddexp.reduce(others))
-    return 1.0, *(max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, value)) for value in (among, own))  # type: ignore[return-value]
-
-
-def probability(calibration: Calibration, scores: Sequence[float], *, usual: bool) -> float:
-    """Return the probability that the best answer of a beam is right; `scores` are those of all its answers.
-
-    `usual`: its text is not unlike the training, and it was not cut off.
-    """
-    logit = sum(weight * value for weight, value in zip(calibration.weights, features(scores), strict=True))
-    found = 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # e^700 is near the largest float
-    limit = (calibration.unusual_right + 1) / (calibration.unusual + 2)
-    return found if usual else min(found, limit)
 
 
 def fit(rows: Floats, right: Floats, prior: Sequence[float] = PRIOR) -> Floats:

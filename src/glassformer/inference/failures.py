@@ -118,7 +118,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Failures:
-    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones."""
+    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones.
+
+    `judged`: the probability of each answer that has one, and whether it is right.
+    """
 
     right: Share
     breakdowns: tuple[Breakdown, ...]
@@ -127,6 +130,7 @@ class Failures:
     advice: tuple[Advice, ...]
     worst: tuple[Row, ...]
     doubtful: tuple[Row, ...]
+    judged: tuple[tuple[float, bool], ...] = ()
 
 
 def find_failures(
@@ -160,6 +164,7 @@ def find_failures(
         advice=_advice(breakdowns),
         worst=_with_rivals(translator, worst[:SHOWN_ROWS]),
         doubtful=_with_rivals(translator, doubtful[:SHOWN_ROWS]),
+        judged=tuple((p, row.is_right) for row in rows if (p := row.answer.probability) is not None),
     )
 
 

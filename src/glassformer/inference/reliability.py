@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.inference.metrics import References, exact_matches
+from glassformer.inference.metrics import References, Share, exact_matches
 
 if TYPE_CHECKING:
     from glassformer.inference.translator import Translation
 
 LEVELS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 BINS = 10
-Z = 1.959964  # of a 95 % interval
 
 
 @dataclass(frozen=True)
 class Level:
     """The answers with at least this probability: their number, the part of all, and the part of them that is right.
 
-    `low` and `high` are the 95 % interval of Wilson (1927), which exists where all are right. None: there are no
-    answers.
+    `low` and `high` are the 95 % interval (`metrics.Share`). None: there are no answers.
     """
 
     minimum: float
@@ -61,7 +58,8 @@ def reliability(answers: Sequence[Translation], references: Sequence[References]
     levels = []
     for minimum in LEVELS:
         given = right[p >= minimum]
-        measured = _with_interval(float(given.mean()), len(given)) if len(given) else (None, None, None)
+        share = Share(int(given.sum()), len(given))
+        measured = (share.value, share.low, share.high) if len(given) else (None, None, None)
         levels.append(Level(minimum, len(given), len(given) / len(p), *measured))
     return Reliability(
         calibration_error=float(np.abs(gaps).sum() / len(p)),
@@ -69,10 +67,3 @@ def reliability(answers: Sequence[Translation], references: Sequence[References]
         brier_constant=float(np.mean((right.mean() - right) ** 2)),
         levels=tuple(levels),
     )
-
-
-def _with_interval(fraction: float, n: int) -> tuple[float, float, float]:
-    """Return a fraction of n and the limits of its interval."""
-    center, scale = fraction + Z**2 / (2 * n), 1 + Z**2 / n
-    width = Z * math.sqrt(fraction * (1 - fraction) / n + Z**2 / (4 * n**2))
-    return fraction, (center - width) / scale, (center + width) / scale

@@ -15,11 +15,12 @@ from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
 from glassformer.inference.allowed import UNMATCHED, Constraint
-from glassformer.inference.confidence import has_probability, probability
+from glassformer.inference.confidence import has_probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.inference.engines.agreement import Agreement
 from glassformer.inference.engines.memory import check_search_fits
+from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import GreedyFirst, Hypothesis
 from glassformer.paper.settings import DecodingSettings
@@ -263,7 +264,8 @@ class Translator:
                 about: dict[str, Any] = {"unknown": tuple(unknown), "unlike": unlike}
                 if calibration is not None:
                     scores = [answer.score for answer in (best, *others)]
-                    about["probability"] = probability(calibration, scores, usual=best.finished and not unlike)
+                    limit = 1.0 if best.finished and not unlike else calibration.unusual_limit
+                    about["probability"] = probability(calibration.weights, scores, limit)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)

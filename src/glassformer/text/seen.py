@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.text.new_strings import FACTOR, PROBES, first_new
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_N = 4
 NEW = 0.005  # maximum fraction of training texts with a string that is in no other one
 SAMPLE_ROWS = 50_000  # that decide on n
 MIN_BITS, MAX_BITS, BITS_A_STRING = 2**10, 2**18, 8
-PROBES = 4
-_FACTOR, _BLOCK_ROWS = 0x9E3779B1, 2**14
+_BLOCK_ROWS = 2**14
 
 Ids = NDArray[np.integer[Any]]
 
@@ -69,7 +69,7 @@ def _hashes(ids: Ids, lengths: Ids, n: int) -> Iterator[NDArray[np.uint32]]:
         kept &= (lengths[row_of[:count]] >= n) if size == n else (lengths[row_of[:count]] == size)
         hashed = np.zeros(count, np.uint32)
         for i in range(size):
-            hashed = (hashed ^ (ids[i : count + i].astype(np.uint32) + np.uint32(1))) * np.uint32(_FACTOR)
+            hashed = (hashed ^ (ids[i : count + i].astype(np.uint32) + np.uint32(1))) * np.uint32(FACTOR)
             hashed ^= hashed >> np.uint32(15)
         yield np.stack((hashed[kept], row_of[:count][kept]))
 
@@ -91,8 +91,7 @@ class Seen:
         n_tokens = len(ids) - tokenizer.settings.n_frame_tokens
         if n_tokens > self.longest:
             return f"the text has {n_tokens} tokens, the longest of the training {self.longest}"
-        strings = (ids[start : start + self.n] for start in range(max(1, len(ids) - self.n + 1)))
-        new = next((string for string in strings if not self._has(string)), None)
+        new = first_new(ids, self.n, self.bits)
         if new is None:
             return ""
         vocabulary, kind = tokenizer.vocabulary, tokenizer.settings.kind
@@ -100,11 +99,3 @@ class Seen:
         verb = ("is" if ends else "begins with") if begins else "ends with" if ends else "has"
         tokens = tokenizer.tokens(new[begins : len(new) - ends])
         return f"no text of the training {verb} “{('' if kind in ('characters', 'bytes') else ' ').join(tokens)}”"
-
-    def _has(self, string: Sequence[int]) -> bool:
-        hashed = 0
-        for token in string:
-            hashed = (hashed ^ (token + 1)) * _FACTOR & 0xFFFFFFFF
-            hashed ^= hashed >> 15
-        places = ((hashed + probe * (hashed >> 17 | 1)) & (8 * len(self.bits) - 1) for probe in range(PROBES))
-        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import random
 import shutil
@@ -22,8 +23,9 @@ from glassformer.ship.export import load_format
 from glassformer.ship.export.html import store
 from glassformer.ship.export.programs import Answer
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import TrainingData
+from glassformer.ship.storage.records import Calibration, TrainingData
 from glassformer.text import Tokenizer, Vocabulary, learn
+from glassformer.text.seen import learn_seen
 from glassformer.text.sentencepiece import SentencePieceModel
 from tests.untrained import listening_model
 
@@ -95,6 +97,19 @@ def _imported(longest: int, seed: int) -> ModelFile:
     settings = Settings.model_validate({"tokens": tokens, "model": shape, "data": {"max_source_length": 40}})
     found = listening_model(settings, source, target, seed)
     return replace(found, data=TrainingData(longest_target=longest))
+
+
+def calibrated(model_file: ModelFile, texts: Sequence[str] = ("ab cd", "the cat", "cats and", "ab ab ab")) -> ModelFile:
+    """The same model with a calibration, and with what it has seen: these texts."""
+    framed = [model_file.source_tokenizer.frame(model_file.source_tokenizer.encode(text)) for text in texts]
+    n, bits = learn_seen(np.concatenate(framed), np.array([len(ids) for ids in framed]))
+    seen = {"seen_length": n, "seen_strings": base64.b64encode(bits).decode(), "longest_source": 30}
+    counts = {"sources": 100, "right": 50, "unusual": 3, "unusual_right": 0}
+    calibration = Calibration(
+        weights=(0.5, 0.7, 0.1), num_beams=model_file.settings.decoding.num_beams, fingerprint="0",
+        right_distances=(), **counts,
+    )  # fmt: skip
+    return replace(model_file, data=model_file.data.model_copy(update=seen), calibration=calibration)
 
 
 def assert_same(

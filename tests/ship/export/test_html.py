@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer import translate_stream
 from glassformer.errors import EngineError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
@@ -23,7 +24,7 @@ from glassformer.ship.export.html import modules, page_html
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
-from tests.ship.export.conftest import TINY, assert_same, make_model, make_texts, restored
+from tests.ship.export.conftest import TINY, assert_same, calibrated, make_model, make_texts, restored
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
@@ -81,6 +82,21 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
     folder = exported(model_file, tmp_path, precision)
     for num_beams in (1, 4):
         assert_same(html.FORMAT.answer(folder, texts, num_beams), rounded, texts, num_beams, SCORE_BOUND)
+
+
+@needs_node
+def test_the_probability_is_that_of_translate(tmp_path: Path) -> None:
+    model_file = calibrated(make_model(seed=7))
+    page, texts = exported(model_file, tmp_path) / "index.html", make_texts(model_file)
+    code = "return new engine.Translator(description, parts).answers(given.texts, given.beams, true)"
+    found = with_engine(page, code, texts=texts, beams=model_file.settings.decoding.num_beams)
+    expected = list(translate_stream(Translator(model_file, device="cpu"), texts, confidence=True))
+    assert len({answer.probability for answer in expected}) > 10
+    assert {bool(answer.unlike) for answer in expected} == {True, False}
+    for one, right in zip(found, expected, strict=True):
+        assert one.get("probability") == (right.probability and pytest.approx(right.probability, abs=1e-3)), right
+    plain = with_engine(page, code.replace(", true", ""), texts=texts, beams=1)
+    assert not any("probability" in one for one in plain)
 
 
 # The engine itself

@@ -45,6 +45,7 @@ export function header(app) {
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
+        probabilityOf(trace),
         el('small', el('span.long', ' model’s probability'), ` ${percent(Math.exp(best.score))}`),
         best.finished ? null : el('small.wrong', ` cut off at ${trace.search.beam.max_new_tokens} tokens`),
       ],
@@ -53,6 +54,16 @@ export function header(app) {
     goldOf(app),
   );
 }
+
+/** The calibrated probability; the server of an older model has none. */
+const probabilityOf = ({ probability }) =>
+  probability === null || probability === undefined
+    ? null
+    : el(
+        'small',
+        { title: 'calibrated on held-out rows: of answers with 90 %, about nine of ten are right', data: { probability } },
+        ` right with probability ${percent(probability)},`,
+      );
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
 

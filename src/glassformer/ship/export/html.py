@@ -72,7 +72,6 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
         "tensors": entries,
         "weight_bytes": len(weights),
         "template": trace_template(model_file),
-        "seen": model_file.seen.to_json() if model_file.seen else {},
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})

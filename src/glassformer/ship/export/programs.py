@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import EngineError
+from glassformer.inference import probability
 from glassformer.inference.encoding import max_new_tokens_of
 from glassformer.inference.translator import Source
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.text import sentencepiece_cut
+from glassformer.text import new_strings, sentencepiece_cut
 
 DESCRIPTION = "glassformer.json"
 RUNNERS = Path(__file__).parent / "runners"
 CUTTER = Path(sentencepiece_cut.__file__)
 """Next to `text.py` where a side has the tokens of SentencePiece."""
+SHARED = Path(probability.__file__), Path(new_strings.__file__)
+"""Modules of the package that need the standard library alone."""
 
 Beam = Literal["same", "own"]
 """A runtime has our beam search, or one with rules of its own."""
@@ -75,7 +78,8 @@ def max_positions(model_file: ModelFile) -> int:
 
 def describe_export(model_file: ModelFile) -> dict[str, Any]:
     """Return tokenizers, limits, search and shape as JSON values: the content of `glassformer.json`."""
-    settings = model_file.settings
+    settings, calibration = model_file.settings, model_file.calibration
+    probability_of = ("weights", "num_beams", "unusual_limit")
     return {
         "format": "glassformer-export/1",
         "source": model_file.source_tokenizer.to_dict(),
@@ -88,6 +92,8 @@ def describe_export(model_file: ModelFile) -> dict[str, Any]:
             "forbidden_ids": list(model_file.target_tokenizer.vocabulary.forbidden_ids),
         },
         "model": settings.model.model_dump(mode="json"),
+        "seen": model_file.seen.to_json() if model_file.seen else {},
+        "calibration": {name: getattr(calibration, name) for name in probability_of} if calibration else {},
     }
 
 
@@ -98,7 +104,7 @@ def write_programs(model_file: ModelFile, folder: Path, engine: str, others: Seq
     its own: the programs refuse a file that is another one.
     """
     runners = {name: RUNNERS / name for name in ("run.py", "lines.py", "source.py", "text.py", *others)}
-    runners["engine.py"] = RUNNERS / engine
+    runners |= {"engine.py": RUNNERS / engine, **{path.name: path for path in SHARED}}
     if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
         runners[CUTTER.name] = CUTTER
     for name, path in runners.items():

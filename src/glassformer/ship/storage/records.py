@@ -143,6 +143,11 @@ class Calibration(_Record):
     )
 
     @property
+    def unusual_limit(self) -> float:
+        """The maximum probability of an answer of that kind, by Laplace's rule of succession."""
+        return (self.unusual_right + 1) / (self.unusual + 2)
+
+    @property
     def summary(self) -> str:
         """What it was fitted on, in words."""
         rows = f"held-out sources{'' if self.table is None else f' of {self.table}'}"

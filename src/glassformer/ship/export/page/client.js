@@ -37,11 +37,12 @@ export class Client {
    *
    * @param {string[]} texts @param {number} beams
    * @param {(message: {answers?: object[], done?: boolean, failed?: string}) => void} onMessage
+   * @param {boolean} confidence  as in Translator.translate
    */
-  start(texts, beams, onMessage) {
+  start(texts, beams, onMessage, confidence = false) {
     this.job += 1;
     this.listener = onMessage;
-    this.worker.postMessage({ job: this.job, texts, beams });
+    this.worker.postMessage({ job: this.job, texts, beams, confidence });
   }
 
   stop() {

@@ -7,7 +7,7 @@ import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
 import { tokensOf, traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
-import { Tokenizer, cellsOf, decodeParts, encodeSource, readTensor, readable } from 'translator/engine.js';
+import { Tokenizer, Translator, cellsOf, decodeParts, encodeSource, readTensor, readable } from 'translator/engine.js';
 import { fieldsOf } from 'translator/inputs.js';
 
 /** Replace the page by the glass box of a source. */
@@ -34,7 +34,9 @@ export function traceOf(description, parts, source, beams) {
   const cells = cellsOf(inputs, source);
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
   const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
-  return traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
+  const [{ probability = null }] = new Translator(description, parts).answers([source], beams, true);
+  const trace = traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
+  return Object.assign(trace, { probability });
 }
 
 /** The template with the weights and the labels of the vocabularies. */

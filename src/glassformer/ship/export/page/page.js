@@ -16,7 +16,7 @@ export class TranslatorPage {
     this.description = description;
     this.client = client;
     this.beams = description.search.num_beams;
-    this.known = new Map(); // beams and text -> answer
+    this.known = new Map(); // beams, whether it is one of many, and text -> answer
     this.file = null; // { name, lines } of a file that was opened
     this.isReady = false;
     this.timer = 0;
@@ -189,7 +189,7 @@ export class TranslatorPage {
     this.lines = isMany ? new Lines(this.inputs, texts, name, () => this.stop(), this.linkOf(beams)) : null;
     if (this.lines) this.output.replaceChildren(...this.lines.elements);
     this.output.setAttribute('aria-live', isMany ? 'off' : 'polite'); // the progress has a status of its own
-    const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(`${beams} ${texts[row]}`)));
+    const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(`${beams} ${isMany} ${texts[row]}`)));
     if (!missing.length) {
       this.client.stop();
       this.finish();
@@ -198,15 +198,16 @@ export class TranslatorPage {
     this.output.setAttribute('aria-busy', 'true');
     const wanted = [...new Set(missing.map((row) => texts[row]))];
     const rowsOf = Map.groupBy(missing, (row) => texts[row]);
-    this.client.start(wanted, beams, ({ answers = [], done, failed }) => {
+    const onMessage = ({ answers = [], done, failed }) => {
       for (const answer of answers) {
         const text = wanted[answer.row];
-        if (this.known.size < LARGEST_CACHE) this.known.set(`${beams} ${text}`, answer);
+        if (this.known.size < LARGEST_CACHE) this.known.set(`${beams} ${isMany} ${text}`, answer);
         for (const row of rowsOf.get(text)) this.show(row, answer);
       }
       if (failed) this.output.replaceChildren(el('p.wrong', { role: 'alert' }, `The model failed: ${failed}`));
       if (done) this.finish();
-    });
+    };
+    this.client.start(wanted, beams, onMessage, !isMany);
   }
 
   /** Show the answer to text `row`; false if there is none. */

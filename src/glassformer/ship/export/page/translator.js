@@ -3,7 +3,7 @@
  * the best answer (glassformer/paper/search/greedy_first.py).
  *
  * @typedef {{row: number, text: string, ids: number[], score: number, rank_score: number, finished: boolean,
- *   unknown: string[], unlike: string}} Found  the answer to text `row`
+ *   unknown: string[], unlike: string, probability?: number}} Found  the answer to text `row`
  * @typedef {{row: number, error: string}} Refused  why there is no answer
  */
 
@@ -13,6 +13,7 @@ import { TextError, Tokenizer } from 'translator/text.js';
 import { Arena } from 'translator/arena.js';
 import { Model } from 'translator/model.js';
 import { loadParameters } from 'translator/parameters.js';
+import { probability } from 'translator/probability.js';
 import { NotFiniteError, penalty, search } from 'translator/search.js';
 import { decodeParts, readTensor } from 'translator/weights.js';
 
@@ -52,10 +53,12 @@ export class Translator {
    * Yields lists of answers as they are found, in any order, and nothing in between so that a caller can stop.
    *
    * @param {(string|object)[]} texts  objects for a model with several inputs @param {number} beams  1: greedy search
+   * @param {boolean} confidence  with the probability that an answer is right, where it is known; that takes longer
    * @returns {Generator<(Found|Refused)[]|undefined, void>}
    */
-  *translate(texts, beams) {
+  *translate(texts, beams, confidence = false) {
     const sources = [];
+    const isJudged = confidence && beams === this.description.calibration.num_beams;
     for (const [row, text] of texts.entries()) {
       try {
         const source = readSource(this.source.inputs, text);
@@ -67,6 +70,10 @@ export class Translator {
         yield [{ row, error: error.message }];
       }
     }
+    if (isJudged) {
+      yield* this.decode(sources, beams, () => true, true);
+      return;
+    }
     const isAccepted = (answer) => beams === 1 || this.isCertain(answer);
     const probed = sources.slice(0, beams === 1 ? Infinity : PROBE);
     const others = sources.slice(probed.length);
@@ -77,29 +84,29 @@ export class Translator {
   }
 
   /** Answers all texts in one go. */
-  answers(texts, beams) {
+  answers(texts, beams, confidence = false) {
     const found = [];
-    for (const batch of this.translate(texts, beams)) for (const one of batch ?? []) found[one.row] = one;
+    for (const batch of this.translate(texts, beams, confidence)) for (const one of batch ?? []) found[one.row] = one;
     return found;
   }
 
   /** Search for answers; those that are not accepted are left out, and their sources returned. */
-  *decode(sources, beams, isAccepted) {
+  *decode(sources, beams, isAccepted, isJudged = false) {
     const rest = [];
     for (const batch of batches(sources, Math.max(1, Math.floor(BATCH_ROWS / beams)))) {
-      const answers = yield* this.searchBatch(batch, beams);
+      const answers = yield* this.searchBatch(batch, beams, isJudged ? beams : 1);
       const accepted = answers.map((answer) => Boolean(answer.error) || isAccepted(answer));
       rest.push(...batch.filter((_, i) => !accepted[i]));
-      yield answers.map((answer, i) => this.found(batch[i], answer)).filter((_, i) => accepted[i]);
+      yield answers.map((answer, i) => this.found(batch[i], answer, isJudged)).filter((_, i) => accepted[i]);
     }
     return rest;
   }
 
-  *searchBatch(batch, beams) {
+  *searchBatch(batch, beams, nBest) {
     const { used } = this.arena;
     try {
       const state = this.model.start(this.model.encode(batch.map(({ ids }) => ids)));
-      const steps = search(batch.length, this.constraints, { beams, alpha: this.alpha });
+      const steps = search(batch.length, this.constraints, { beams, alpha: this.alpha, nBest });
       let { value, done } = steps.next();
       while (!done) {
         const logits = this.model.step(state, value);
@@ -114,7 +121,7 @@ export class Translator {
       this.arena.release(used);
     }
     const answers = []; // each text alone, to find the one that fails
-    for (const one of batch) answers.push(...(yield* this.searchBatch([one], beams)));
+    for (const one of batch) answers.push(...(yield* this.searchBatch([one], beams, nBest)));
     return answers;
   }
 
@@ -130,9 +137,11 @@ export class Translator {
     return unlikeWords(this.description.seen, ids, this.source, (id) => pieces[id], kind);
   }
 
-  found({ row, unknown, unlike }, { ids, score, rankScore, finished, error }) {
+  found({ row, unknown, unlike }, answer, isJudged) {
+    const { ids, score, rankScore, finished, error } = answer;
     if (error) return { row, error };
-    return { row, text: this.target.decode(ids), ids, score, rank_score: rankScore, finished, unknown, unlike };
+    const judged = isJudged ? { probability: probability(this.description.calibration, answer, unlike) } : {};
+    return { row, text: this.target.decode(ids), ids, score, rank_score: rankScore, finished, unknown, unlike, ...judged };
   }
 }
 

@@ -2,7 +2,7 @@
  * The translator in a worker, so that the page never freezes. This file is joined with all that it imports, and runs
  * as a worker, as a module of the page, and in Node.
  *
- *     page -> worker   { load: description, parts }, { job, texts, beams }, { job } to stop
+ *     page -> worker   { load: description, parts }, { job, texts, beams, confidence }, { job } to stop
  *     worker -> page   { ready }, { failed: message }, { job, answers, done }
  */
 
@@ -22,11 +22,11 @@ function listen(scope) {
       port2.postMessage(null);
     });
 
-  async function run({ job, texts, beams }) {
+  async function run({ job, texts, beams, confidence }) {
     let pending = [];
     let until = performance.now() + PAUSE;
     if (job !== newest) return;
-    for (const batch of translator.translate(texts, beams)) {
+    for (const batch of translator.translate(texts, beams, confidence)) {
       if (batch) pending.push(...batch);
       if (performance.now() < until) continue;
       if (pending.length) scope.postMessage({ job, answers: pending, done: false });

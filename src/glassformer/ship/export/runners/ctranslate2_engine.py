@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
-from lines import Answer, Row, ranked
+from lines import Answer, Row, best_of, ranked
 from source import Export
 
 HERE = Path(__file__).resolve().parent
@@ -30,8 +30,8 @@ class Engine:
         parser.add_argument("--threads", type=int, default=1, help="batches that are computed at once")
         parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it computes")
 
-    def answer(self, rows: Sequence[Row], num_beams: int) -> list[Answer]:
-        """Return the best answer to each row.
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> list[Answer]:
+        """Return the best answer to each row. Its beam always has all answers.
 
         The library spreads the probability of suppressed tokens over all others. So nothing is suppressed at first;
         only a source with a forbidden token in its answers is searched again without them, and scored anew.
@@ -47,7 +47,7 @@ class Engine:
                 found[i] = [(ids, self.score(sources[i], ids)) for ids, _ in answers]
         alpha = self.search["length_alpha"]
         candidates = ([ranked(ids, score, self.eos_id, alpha) for ids, score in answers] for answers in found)
-        return [max(answers, key=lambda one: (one.rank_score, one.finished)) for answers in candidates]
+        return [best_of(list(answers)) for answers in candidates]
 
     def translate(
         self, sources: list[list[str]], num_beams: int, **options: Any

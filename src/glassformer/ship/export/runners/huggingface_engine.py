@@ -14,7 +14,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # all files are here
 
 import torch
-from lines import Answer, Row, ranked
+from lines import Answer, Row, best_of, ranked
 from source import Export
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
@@ -36,8 +36,8 @@ class Engine:
     def add_options(parser: argparse.ArgumentParser) -> None:
         """It has none of its own."""
 
-    def answer(self, rows: Sequence[Row], num_beams: int) -> Iterator[Answer]:
-        """Yield the best answer to each row."""
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> Iterator[Answer]:
+        """Yield the best answer to each row. Its beam always has all answers."""
         for start in range(0, len(rows), TEXTS_TOGETHER):
             yield from self._answer([row.source for row in rows[start : start + TEXTS_TOGETHER]], num_beams)
 
@@ -52,7 +52,7 @@ class Engine:
         scores = self._scores(sources, found, num_beams).tolist()
         candidates = [self._candidate(ids, score) for ids, score in zip(found[:, 1:].tolist(), scores)]
         groups = (candidates[i : i + num_beams] for i in range(0, len(candidates), num_beams))
-        return [max(group, key=lambda one: (one.rank_score, one.finished)) for group in groups]
+        return [best_of(group) for group in groups]
 
     def _scores(self, sources: dict, found: torch.Tensor, num_beams: int) -> torch.Tensor:
         """Return the sum of log-probabilities of each answer, <eos> included."""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from probability import probability
 from source import Export, LeftOutError
 from text import InputError
 
@@ -31,12 +32,16 @@ class Row(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The best answer. `score` is the sum of log-probabilities, `rank_score` that sum after the length penalty."""
+    """The best answer. `score` is the sum of log-probabilities, `rank_score` that sum after the length penalty.
+
+    `others` are the scores of the other answers of its beam.
+    """
 
     ids: Sequence[int] = ()
     score: float = 0.0
     rank_score: float = 0.0
     finished: bool = True
+    others: Sequence[float] = ()
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -50,11 +55,17 @@ def ranked(ids: list[int], score: float, eos_id: int, alpha: float) -> Answer:
     return Answer(ids[: len(ids) - finished], score, score / penalty(max(1, len(ids)), alpha), finished)
 
 
+def best_of(answers: Sequence[Answer]) -> Answer:
+    """Return the best of a beam; of equal ones a finished one."""
+    best = max(answers, key=lambda one: (one.rank_score, one.finished))
+    return best._replace(others=[one.score for one in answers if one is not best])
+
+
 class Engine(Protocol):
-    """Computes answers, in the order of the rows."""
+    """Computes answers, in the order of the rows; with `all_answers` all of the beam, whose scores are `others`."""
 
     def __init__(self, export: Export, options: argparse.Namespace) -> None: ...
-    def answer(self, rows: Sequence[Row], num_beams: int) -> Iterable[Answer]: ...
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> Iterable[Answer]: ...
     def decode(self, ids: Sequence[int]) -> str: ...
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None: ...
@@ -67,14 +78,17 @@ def main(description: dict[str, Any], engine: type[Engine]) -> None:
     engine.add_options(parser)
     parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
     parser.add_argument("--json", action="store_true", help="lines are JSON: texts, or objects of inputs")
+    parser.add_argument("--confidence", action="store_true", help="add the probability that each answer is right")
     options = parser.parse_args()
+    if options.confidence and (fault := export.not_calibrated(options.beam)):
+        parser.error(f"--confidence: {fault}")
     for name in {"beam", "threads"} & vars(options).keys():
         if vars(options)[name] < 1:
             parser.error(f"--{name} must be at least 1, not {vars(options)[name]}")
     try:
         lines = read_lines(sys.stdin.buffer.read())
         rows = [read_row(export, i, line, as_json=options.json) for i, line in enumerate(lines, 1)]
-        write(rows, engine(export, options) if any(row.ids for row in rows) else None, options)
+        write(export, rows, engine(export, options) if any(row.ids for row in rows) else None, options)
     except InputError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
@@ -103,14 +117,20 @@ def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
         raise InputError(f"line {number}: {error}") from None
 
 
-def write(rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> None:
+def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> None:
     """Write the answers to standard output and the notes to standard error. Exits with 4 where rows are left empty."""
     answers: list[Answer] = []
-    for row, answer in zip(rows, answered(rows, engine, options.beam)):
+    for row, answer in zip(rows, answered(rows, engine, options)):
         text = engine.decode(answer.ids) if engine and row.ids else ""
         values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
+        del values["others"]
         values |= {"left_out": row.left_out} if row.left_out else {}
-        line = json.dumps(values) if options.json else text.replace("\r", " ").replace("\n", " ")
+        plain = text.replace("\r", " ").replace("\n", " ")
+        if options.confidence:
+            limit = 1.0 if answer.finished and not export.is_unlike(row.ids) else export.calibration["unusual_limit"]
+            p = probability(export.calibration["weights"], [answer.score, *answer.others], limit) if row.ids else None
+            values["probability"], plain = p, f"{plain}\t" if p is None else f"{plain}\t{p:.4f}"
+        line = json.dumps(values) if options.json else plain
         sys.stdout.buffer.write(f"{line}\n".encode())
         answers.append(answer)
     sys.stdout.flush()
@@ -120,9 +140,10 @@ def write(rows: Sequence[Row], engine: Engine | None, options: argparse.Namespac
         sys.exit(EXIT_LEFT_OUT)
 
 
-def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int) -> Iterator[Answer]:
+def answered(rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> Iterator[Answer]:
     """Yield the answer to each row as it is found."""
-    found = iter(engine.answer([row for row in rows if row.ids], num_beams) if engine else ())
+    filled = [row for row in rows if row.ids]
+    found = iter(engine.answer(filled, options.beam, all_answers=options.confidence) if engine else ())
     for row in rows:
         yield next(found) if row.ids else Answer()
 

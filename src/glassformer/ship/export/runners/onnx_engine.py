@@ -17,7 +17,7 @@ import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
-from lines import Answer, Row, penalty, ranked
+from lines import Answer, Row, best_of, penalty, ranked
 from source import Export
 from text import InputError
 
@@ -65,7 +65,7 @@ class Engine:
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, rows: Sequence[Row], num_beams: int) -> list[Answer]:
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> list[Answer]:
         """Return the best answer to each row. Sources of almost the same length share batches."""
         by_length: dict[int, list[int]] = {}
         for i, row in enumerate(rows):
@@ -75,19 +75,20 @@ class Engine:
         for length, numbers in by_length.items():
             size = max(1, BATCH_POSITIONS // (length * num_beams))
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        n_best = num_beams if all_answers else 1
         with ThreadPoolExecutor(self.threads) as pool:
-            found = pool.map(lambda batch: self.beam_search([rows[i].ids for i in batch], num_beams), batches)
+            found = pool.map(lambda batch: self.beam_search([rows[i].ids for i in batch], num_beams, n_best), batches)
             answers = dict(zip(chain(*batches), chain(*found), strict=True))
         return [answers[i] for i in range(len(rows))]
 
-    def beam_search(self, sources: Sequence[Sequence[int]], num_beams: int) -> list[Answer]:
+    def beam_search(self, sources: Sequence[Sequence[int]], num_beams: int, n_best: int) -> list[Answer]:
         """Return the best answer to each source. A finished hypothesis keeps its slot; a width of 1 is greedy search.
 
-        The search of a sentence ends when no live hypothesis can outrank its best answer, even at the maximum length.
+        The search of a sentence ends when no live hypothesis can be one of its `n_best`, even at the maximum length.
         """
         longest, n = self.search["max_new_tokens"], len(sources)
-        best = [Answer(score=-np.inf, rank_score=-np.inf)] * n
-        alive, n_finished, stay = np.arange(n), np.zeros(n, int), np.ones(n, bool)
+        found: list[list[Answer]] = [[] for _ in range(n)]
+        alive, stay = np.arange(n), np.ones(n, bool)
         ids: Any = np.zeros((n, 1, 0), np.int64)  # of live hypotheses [N K t]
         scores: Any = np.zeros((n, 1))
         last, rows = np.full((n, 1), self.bos_id), np.arange(n)
@@ -96,16 +97,16 @@ class Engine:
             log_probs, cache = self.step(last, rows, memory, cache)
             log_probs[..., self.search["forbidden_ids"]] = -np.inf
             parents, tokens, scores = extend(log_probs, scores, num_beams)
-            scores[np.arange(scores.shape[1]) >= (stay * (num_beams - n_finished[alive]))[:, None]] = -np.inf
+            slots = stay * [num_beams - len(found[i]) for i in alive]
+            scores[np.arange(scores.shape[1]) >= slots[:, None]] = -np.inf
             if np.isnan(scores).any():
                 raise InputError(NOT_FINITE)
             ids = np.concatenate([ids[np.arange(len(ids))[:, None], parents], tokens[..., None]], 2)
             for line, slot in np.argwhere((tokens == self.eos_id) & (scores > -np.inf)):
-                self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
-                n_finished[alive[line]] += 1
+                found[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
             scores[tokens == self.eos_id] = -np.inf
             bounds = scores.max(1) / penalty(longest, self.search["length_alpha"])
-            stay = np.array([bound > best[i].rank_score for bound, i in zip(bounds, alive, strict=True)])
+            stay = np.array([bound > nth_rank(found[i], n_best) for bound, i in zip(bounds, alive, strict=True)])
             if time + 1 == longest or not stay.any():
                 break
             rows, last = parents + np.arange(len(alive))[:, None] * last.shape[1], tokens
@@ -113,16 +114,18 @@ class Engine:
                 alive, ids, scores, rows, last = (array[stay] for array in (alive, ids, scores, rows, last))
                 memory, stay = {name: array[stay] for name, array in memory.items()}, stay[stay]
         for line, slot in np.argwhere(scores > -np.inf):  # cut off at the maximum length
-            self.keep_best(best, alive[line], ids[line, slot], scores[line, slot])
-        if not all(np.isfinite(answer.score) for answer in best):
+            found[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
+        if not all(found):
             raise InputError(NOT_FINITE)
-        return best
+        return [best_of(answers) for answers in found]
 
-    def keep_best(self, best: list[Answer], sentence: int, ids: Any, score: float) -> None:
-        """Keep an answer to a sentence if it outranks the one that was found before."""
-        answer = ranked(ids.tolist(), float(score), self.eos_id, self.search["length_alpha"])
-        if answer.rank_score > best[sentence].rank_score:
-            best[sentence] = answer
+    def ranked(self, ids: Any, score: float) -> Answer:
+        return ranked(ids.tolist(), float(score), self.eos_id, self.search["length_alpha"])
+
+
+def nth_rank(answers: Sequence[Answer], n: int) -> float:
+    """Return the n-th largest rank score; -inf where there are fewer."""
+    return sorted((one.rank_score for one in answers), reverse=True)[n - 1] if len(answers) >= n else -np.inf
 
 
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:

@@ -4,7 +4,8 @@
  * A finished hypothesis keeps its slot and is not extended. Answers are ranked by their sum of log-probabilities over
  * the length penalty, those that the limit cut off too. The search never sees the model: it yields what to feed it.
  *
- * @typedef {{ids: number[], score: number, rankScore: number, finished: boolean}} Answer  ids without <eos>; nats
+ * @typedef {{ids: number[], score: number, rankScore: number, finished: boolean, others: number[]}} Answer
+ *   ids without <eos>; nats; `others` are the scores of the other answers that were found
  * @typedef {{text: number, ids: number[], score: number, ancestors: Int32Array}} Hypothesis
  *   `ancestors`: its row, and that of the hypotheses it extends, in each step so far
  */
@@ -19,10 +20,11 @@ export class NotFiniteError extends Error {}
  * Yields the rows of each step, and is given their logits [R V]; returns the best answer to each text.
  *
  * @param {{bos: number, eos: number, forbidden: Set<number>, maxNewTokens: number}} constraints
+ * @param {{beams: number, alpha: number, nBest?: number}} options  `nBest`: how many answers are searched for
  * @returns {Generator<{ids: number[], texts: number[], ancestors: Int32Array[]}, Answer[],
  *   {floats: Float32Array, offset: number, stride: number, width: number}>}
  */
-export function* search(nTexts, constraints, { beams, alpha }) {
+export function* search(nTexts, constraints, { beams, alpha, nBest = 1 }) {
   const { bos, eos, maxNewTokens } = constraints;
   const found = Array.from({ length: nTexts }, () => []);
   let live = found.map((_, text) => ({ text, ids: [], score: 0, ancestors: new Int32Array(0) }));
@@ -43,7 +45,7 @@ export function* search(nTexts, constraints, { beams, alpha }) {
         if (token === eos) found[text].push(answer(ids, score, eos, alpha));
         else kept.push({ text, ids, score, ancestors: rows[row] });
       }
-      if (canImprove(kept, found[text], maxNewTokens, alpha)) next.push(...kept);
+      if (canImprove(kept, found[text], nBest, maxNewTokens, alpha)) next.push(...kept);
     }
     live = next;
   }
@@ -91,12 +93,12 @@ function logSumExp(floats, start, width) {
   return largest + Math.log(sum);
 }
 
-/** Whether a live hypothesis can still be the best: its sum only falls, and the last penalty is the largest. */
-function canImprove(live, finished, maxNewTokens, alpha) {
+/** Whether a live hypothesis can still be one of the best: its sum only falls, and the last penalty is the largest. */
+function canImprove(live, finished, nBest, maxNewTokens, alpha) {
   if (!live.length) return false;
-  if (!finished.length) return true;
+  if (finished.length < nBest) return true;
   const bound = Math.max(...live.map(({ score }) => score)) / penalty(maxNewTokens, alpha);
-  return bound > Math.max(...finished.map(({ rankScore }) => rankScore));
+  return bound > finished.map(({ rankScore }) => rankScore).sort((one, other) => other - one)[nBest - 1];
 }
 
 function answer(ids, score, eos, alpha) {
@@ -104,4 +106,7 @@ function answer(ids, score, eos, alpha) {
   return { ids: finished ? ids.slice(0, -1) : ids, score, rankScore: score / penalty(ids.length, alpha), finished };
 }
 
-const bestAnswer = (answers) => answers.reduce((one, other) => (other.rankScore > one.rankScore ? other : one));
+function bestAnswer(answers) {
+  const best = answers.reduce((one, other) => (other.rankScore > one.rankScore ? other : one));
+  return { ...best, others: answers.filter((one) => one !== best).map(({ score }) => score) };
+}

@@ -6,10 +6,13 @@ A source with several inputs is one string, its cells joined by U+001F: texts be
 
 from __future__ import annotations
 
+import base64
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
+from new_strings import first_new
 from text import InputError, Tokenizer
 
 SEPARATOR = "\x1f"
@@ -103,6 +106,22 @@ class Export:
         self.max_source_tokens: int = description["max_source_tokens"]
         self.search: dict[str, Any] = description["search"]
         self.model: dict[str, Any] = description["model"]
+        self.seen: dict[str, Any] = description["seen"]
+        self.calibration: dict[str, Any] = description["calibration"]
+
+    def not_calibrated(self, num_beams: int) -> str:
+        """Return why the probability that an answer is right is not known; "" if it is."""
+        if not self.calibration:
+            return "the model is not calibrated; glassformer calibrate does it, then export it again"
+        known = self.calibration["num_beams"]
+        return "" if num_beams == known else f"the model is calibrated for --beam {known}, not {num_beams}"
+
+    def is_unlike(self, ids: Sequence[int]) -> bool:
+        """Whether a framed source is unlike all that the model was trained on; False if that is unknown."""
+        if not self.seen:
+            return False
+        is_long = len(ids) - len(self.source.start) - 1 > self.seen["longest"]
+        return is_long or first_new(ids, self.seen["n"], base64.b64decode(self.seen["bits"])) is not None
 
     def read(self, line: str, *, as_json: bool) -> str:
         """Return the source of a line: text, with `as_json` a JSON string; of several inputs, cells or an object."""
