@@ -85,7 +85,7 @@ def error_page(failures: Failures, measured: Measured) -> str:
 @cache
 def _style() -> str:
     sheets = PAGE / "style" / "base.css", PAGE.parent / "errors.css"
-    return "\n" + "".join(sheet.readbdi("utf-8") for sheet in sheets)
+    return "\n" + "".join(sheet.read_text("utf-8") for sheet in sheets)
 
 
 def _anchor(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer import translate_stream
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
@@ -20,7 +21,7 @@ from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 from tests.browser import PATIENCE, chromium, seen_before_reading
-from tests.ship.export.conftest import restored
+from tests.ship.export.conftest import calibrated, restored
 
 pytestmark = pytest.mark.browser
 
@@ -141,7 +142,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def model_file() -> ModelFile:
-    return make_model()
+    return calibrated(make_model(), ["abc", "gfedcba", "bad cab"])
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +193,11 @@ def test_typing_gives_the_answer_and_its_probability(window: Window, translator:
     for text in ("abc", "gfedcba", "d"):
         window.type("")
         window.page.keyboard.type(text)
-        (right,) = translator.translate([text])
+        (right,) = translate_stream(translator, [text], confidence=True)
+        assert right.probability is not None
         window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
         assert f"model’s probability {percent(right.score)}" in window.answer
+        assert f"right with probability {percent(np.log(right.probability))}" in window.answer
     assert window.page.get_attribute(".output-area", "aria-live") == "polite"
     window.type("")
     assert window.answer == "The answer appears here as you type."
@@ -332,6 +335,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     shown = opened.page.inner_text("#header")
     assert trace.translation in shown
     assert ("greedy search" if beams == 1 else "beam width 5") in shown
+    assert ("right with probability" in shown) == (beams == 5)  # the beam of the calibration
     opened.page.click("[data-key='group-Answer']")
     opened.page.click(".tab[data-panel='search']")
     opened.page.wait_for_selector("#panel[data-panel='search']")
