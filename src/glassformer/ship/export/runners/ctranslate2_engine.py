@@ -30,7 +30,7 @@ class Engine:
         parser.add_argument("--threads", type=int, default=1, help="batches that are computed at once")
         parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it computes")
 
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> list[Answer]:
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> list[Answer]:
         """Return the best answer to each row. Its beam always has all answers.
 
         The library spreads the probability of suppressed tokens over all others. So nothing is suppressed at first;

@@ -36,7 +36,7 @@ class Engine:
     def add_options(parser: argparse.ArgumentParser) -> None:
         """It has none of its own."""
 
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> Iterator[Answer]:
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> Iterator[Answer]:
         """Yield the best answer to each row. Its beam always has all answers."""
         for start in range(0, len(rows), TEXTS_TOGETHER):
             yield from self._answer([row.source for row in rows[start : start + TEXTS_TOGETHER]], num_beams)

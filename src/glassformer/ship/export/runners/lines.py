@@ -65,7 +65,7 @@ class Engine(Protocol):
     """Computes answers, in the order of the rows; with `all_answers` all of the beam, whose scores are `others`."""
 
     def __init__(self, export: Export, options: argparse.Namespace) -> None: ...
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> Iterable[Answer]: ...
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> Iterable[Answer]: ...
     def decode(self, ids: Sequence[int]) -> str: ...
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None: ...
@@ -120,7 +120,7 @@ def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
 def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> None:
     """Write the answers to standard output and the notes to standard error. Exits with 4 where rows are left empty."""
     answers: list[Answer] = []
-    for row, answer in zip(rows, answered(rows, engine, options)):
+    for row, answer in zip(rows, answered(rows, engine, options.beam, all_answers=options.confidence)):
         text = engine.decode(answer.ids) if engine and row.ids else ""
         values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
         del values["others"]
@@ -140,10 +140,12 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
         sys.exit(EXIT_LEFT_OUT)
 
 
-def answered(rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> Iterator[Answer]:
+def answered(
+    rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False
+) -> Iterator[Answer]:
     """Yield the answer to each row as it is found."""
     filled = [row for row in rows if row.ids]
-    found = iter(engine.answer(filled, options.beam, all_answers=options.confidence) if engine else ())
+    found = iter(engine.answer(filled, num_beams, all_answers=all_answers) if engine else ())
     for row in rows:
         yield next(found) if row.ids else Answer()
 

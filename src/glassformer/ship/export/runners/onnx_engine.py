@@ -65,7 +65,7 @@ class Engine:
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool) -> list[Answer]:
+    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> list[Answer]:
         """Return the best answer to each row. Sources of almost the same length share batches."""
         by_length: dict[int, list[int]] = {}
         for i, row in enumerate(rows):
