@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import pytest
 
+from glassformer.ship.export.programs import CUTTER, RUNNERS, SHARED
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "glassformer"
-"""Programs that are copied into exports. They are no part of the package and import nothing of it."""
 
 ORDER = (
     *("errors", "paper", "text", "ship.storage", "data", "inference", "training", "glassbox", "before", "ship", "cli"),

@@ -51,7 +51,8 @@ def test_a_program_gives_the_probability_that_translate_gives(run: Any, model: M
     right = answer_to("translate", path, "-", "--confidence", "--json", stdin=data).out.splitlines()
     expected = [json.loads(line).get("probability") for line in right]
     assert len({p for p in expected if p is not None}) > 4
-    found = run(model_file, data, "--confidence", "--json").stdout.splitlines()
+    in_json = "".join(f"{json.dumps(line)}\n" for line in data.decode().splitlines()).encode()
+    found = run(model_file, in_json, "--confidence", "--json").stdout.splitlines()
     given = [json.loads(line)["probability"] for line in found]
     bound = 1e-3 if (tmp_path / "exported" / "encoder.onnx").exists() else 0.5
     assert given == [None if p is None else pytest.approx(p, abs=bound) for p in expected]
