@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import glassformer.ship.export
 from glassformer.errors import TextError
 from glassformer.paper.settings import SideSettings
+from glassformer.ship.export.programs import SHARED
 from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
 
 RUNNERS = Path(glassformer.ship.export.__file__).parent / "runners"
@@ -67,7 +68,7 @@ texts = st.text(st.sampled_from(sorted(set("".join(LEARNED)))), max_size=40) | s
 def runner(name: str = "text") -> ModuleType:
     """Import a file that ships with exports, which is not a module of the package."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(RUNNERS), *sys.path])
+        patch.setattr(sys, "path", [str(RUNNERS), *sys.path, *(str(path.parent) for path in SHARED)])
         return importlib.import_module(name)
 
 
