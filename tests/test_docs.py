@@ -91,14 +91,14 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a command in this process; `echo … |` becomes its standard input."""
-    from glassformer.cli import app
+    from glassformer.cli import command_line
 
     echoed, _, command = line.rpartition(" | ")
     stdin = folder / "stdin.txt"
     stdin.write_text(echoed.removeprefix("echo ") + "\n", encoding="utf-8")
     with stdin.open(encoding="utf-8") as file:
         monkeypatch.setattr(sys, "stdin", file)
-        app(shlex.split(command)[1:], standalone_mode=False)
+        command_line()(shlex.split(command)[1:], standalone_mode=False)
 
 
 GUIDES = ["docs/guides/g2p.md", "docs/guides/translation.md"]

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from glassformer.before.recipes import description, list_recipes
-from glassformer.cli import app
+from glassformer.cli import command_line
 from glassformer.paper.settings import all_settings
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +94,7 @@ def prose(markdown: str) -> str:
 
 def texts_of_help() -> Texts:
     """What `--help` prints of every verb, before it is laid out."""
-    commands = {"glassformer": (root := typer.main.get_command(app)), **getattr(root, "commands", {})}
+    commands = {"glassformer": (root := typer.main.get_command(command_line())), **getattr(root, "commands", {})}
     for verb, command in commands.items():
         yield f"{verb} --help", command.help or ""
         for parameter in command.params:

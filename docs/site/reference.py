@@ -14,7 +14,7 @@ import typer.main
 import glassformer
 from glassformer.before.recipes import description, list_recipes
 from glassformer.before.settings_reference import SettingInfo, list_settings
-from glassformer.cli import app
+from glassformer.cli import command_line
 from glassformer.cli.settings import _value, limits
 
 MODULES = {
@@ -65,7 +65,7 @@ def meaning(info: SettingInfo) -> str:
 def commands_page() -> str:
     """Return every verb with its arguments and options."""
     parts = ["# Command line\n\nWritten from the code. `glassformer VERB --help` prints the same.\n\n"]
-    verbs: dict[str, Any] = getattr(typer.main.get_command(app), "commands", {})
+    verbs: dict[str, Any] = getattr(typer.main.get_command(command_line()), "commands", {})
     for name, command in verbs.items():
         arguments = [param for param in command.params if param.param_type_name == "argument"]
         names = " ".join(one.metavar if one.required else f"[{one.metavar}]" for one in arguments)

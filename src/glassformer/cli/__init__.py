@@ -33,16 +33,6 @@ from glassformer.cli.translate import translate
 from glassformer.cli.tune import tune
 from glassformer.errors import GlassformerError
 
-app = typer.Typer(
-    help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is computed.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 VERBS = {
     "Data": (audit, split),
     "Train": (demo, train, tune, check, runs, settings),
@@ -50,12 +40,26 @@ VERBS = {
     "Look inside": (explain, heads, neighbors, tokens, info),
     "Ship": (export, import_, serve),
 }
-for panel, verbs in VERBS.items():
-    for verb in verbs:
-        app.command(verb.__name__.rstrip("_"), cls=Command, rich_help_panel=panel)(as_options(verb))
 
 
-@app.callback(invoke_without_command=True)
+def command_line(only: str = "") -> typer.Typer:
+    """Return all verbs as one application; or the verb named `only`, because declaring all options takes a while."""
+    app = typer.Typer(
+        help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
+        "computed.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    named = [(verb.__name__.rstrip("_"), panel, verb) for panel, verbs in VERBS.items() for verb in verbs]
+    for name, panel, verb in [each for each in named if each[0] == only] or named:
+        app.command(name, cls=Command, rich_help_panel=panel)(as_options(verb))
+    return app
+
+
 def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -69,7 +73,7 @@ def main() -> None:
     _prepare_streams()
     try:
         try:
-            app(standalone_mode=True)
+            command_line(*sys.argv[1:2])(standalone_mode=True)
         except SystemExit:
             sys.stdout.flush()  # an error here has a message; when Python ends, it would have none
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import inspect
 import re
 import sys
@@ -89,6 +90,7 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run_verb(**values: Any) -> None:
         values.pop("help_all", None)
+        gc.enable()  # `__main__` has disabled it
         try:
             for name, group in groups.items():
                 values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})

@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from filelock import FileLock, Timeout
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
@@ -151,6 +150,8 @@ class FileOutput:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
+        from filelock import FileLock, Timeout
+
         self._target.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self._lock, blocking=False, thread_local=False)
         try:

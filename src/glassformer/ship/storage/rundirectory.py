@@ -32,7 +32,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 
 from glassformer.errors import RunError, WriteError
 from glassformer.ship.storage.files import cannot_write, check_path, write_text, writing
@@ -101,6 +100,8 @@ class RunDirectory:
 
         On a file system without locks the run is not locked.
         """
+        from filelock import FileLock, Timeout
+
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.lock, blocking=False, thread_local=False)
