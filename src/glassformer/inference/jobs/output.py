@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
 from glassformer.inference.jobs.layout import PROBABILITY, SCORE, TOKEN_SCORES, Layout

@@ -32,7 +32,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
 from glassformer.errors import RunError, WriteError
 from glassformer.ship.storage.files import cannot_write, check_path, write_text, writing
 
