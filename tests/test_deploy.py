@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from glassformer.cli import app as command_line
+from glassformer.cli import command_line
 from glassformer.ship.server.limits import DRAIN_SECONDS
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def pod(resources: dict[str, Any]) -> dict[str, Any]:
 
 
 def options_of_serve() -> set[str]:
-    serve = typer.main.get_command(command_line).commands["serve"]  # type: ignore[attr-defined]
+    serve = typer.main.get_command(command_line()).commands["serve"]  # type: ignore[attr-defined]
     return {name for parameter in serve.params for name in parameter.opts}
 
 
