@@ -318,6 +318,7 @@ class Explained:
             computed_in="float64",
             seed=file.settings.training.seed,
             versions=file.versions,
+            columns=list(file.data.columns),
         )
 
     def tokens(self, side: Side, ids: Ids, text: str | None = None) -> list[Token]:

@@ -60,7 +60,8 @@ class Provenance(Strict):
 
     `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
     fingerprint of the pairs that were trained on. `computed_in` is the type of the arithmetic, tensors are stored as
-    float32. `decoding` has the settings of the search with all defaults filled in.
+    float32. `decoding` has the settings of the search with all defaults filled in. `columns` are the names of source and
+    target in the table that was trained on.
     """
 
     model: str
@@ -73,6 +74,7 @@ class Provenance(Strict):
     computed_in: Literal["float64"]
     seed: int
     versions: dict[str, str]
+    columns: list[str] = field(default_factory=lambda: ["source", "target"])
 
 
 @dataclass(frozen=True)

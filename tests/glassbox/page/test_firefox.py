@@ -46,9 +46,9 @@ Actions = list[list[str]]
 def walk(panels: tuple[str, ...]) -> Actions:
     """Through the story, the panels, another text, and an edit of the first text."""
     actions: Actions = [["wait", CHECKED], ["read", "document.querySelector('[data-checks]').dataset.checks"]]
-    for at in range(1, 9):
+    for at in range(7):
         actions += [
-            ["click", f"[data-key='screen-{at}']"],
+            ["click", f"[data-key='question-{at}']"],
             ["wait", SETTLED],
             ["read", "document.querySelector('.story').textContent"],
         ]

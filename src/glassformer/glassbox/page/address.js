@@ -9,6 +9,8 @@
  *   request: {text: string|null, inputs: Object<string, string>|null, target: string|null, beams: number|null}}} Address
  */
 
+import { threadOf } from 'glassbox/story/thread.js';
+
 const WORD = (text) => (/^[\w. ]{1,80}$/.test(text) ? text : undefined);
 const NUMBER = (text) => (/^\d{1,7}$/.test(text) ? Number(text) : undefined);
 const FLAG = (text) => ({ true: true, false: false })[text];
@@ -16,7 +18,7 @@ const one = (...words) => (text) => (words.includes(text) ? text : undefined);
 
 /** Each key of the state that is in the address: its default, and what reads it (undefined: not a value of it). */
 export const KEYS = {
-  screen: [1, NUMBER],
+  question: [0, NUMBER],
   depth: ['numbers', one('words', 'numbers', 'formula')],
   part: [null, WORD],
   attention: [null, WORD],
@@ -40,8 +42,9 @@ export const KEYS = {
 };
 
 /** A change of one of these is a new entry of the history: Back returns to the state before it. */
-const STEPS = ['panel', 'screen', 'part', 'view', 'example'];
+const STEPS = ['panel', 'question', 'part', 'view', 'example'];
 
+const QUESTIONS = [, 0, 1, 2, 3, 3, 5, 0, 6]; // of the screens of addresses before there were questions
 const VERSION = '1'; // of the form of an address
 const LONG = 400; // characters of a text that a file has anyway
 const DELAY = 300; // milliseconds: browsers limit how often an address may change
@@ -76,6 +79,9 @@ export function read(hash = location.hash) {
     if (value === undefined) address.problems.push(`“${query.get(key).slice(0, 40)}” is not a value of “${key}”`);
     else address.state[key] = value;
   }
+  const screen = query.get('screen');
+  if (Number(screen) in QUESTIONS) address.state.question ??= QUESTIONS[Number(screen)];
+  else if (screen !== null) address.problems.push(`there is no screen “${screen.slice(0, 40)}”`);
   const cell = /^([\w.]{1,120})(?:@(\d{1,7}(?:,\d{1,7}){0,2}))?$/.exec(query.get('cell') ?? '');
   if (cell) {
     address.state.tensor = cell[1];
@@ -88,10 +94,12 @@ export function read(hash = location.hash) {
 export function format(app, changes = {}) {
   const state = { ...app.state, row: app.row, ...changes };
   const query = new URLSearchParams();
-  const start = app.defaults;
+  const isStory = state.panel === 'story';
+  const thread = isStory ? threadOf(app.trace) : {}; // which the story chooses without a row
+  const start = Object.keys(thread).every((key) => state[key] === thread[key]) ? { ...app.defaults, ...thread } : app.defaults;
   for (const key of Object.keys(KEYS))
     if (state[key] !== start[key] && state[key] !== null && state[key] !== undefined) query.set(key, state[key]);
-  if (state.panel === 'story' && state.screen > 1) query.set('row', state.row); // without one, the screen chooses
+  if (isStory && start === app.defaults) query.set('row', state.row);
   if (state.attention === state.part) query.delete('attention');
   if (state.tensor) query.set('cell', state.cell ? `${state.tensor}@${state.cell.join()}` : state.tensor);
   for (const words of changes.edits ?? app.words) query.append('edit', words);

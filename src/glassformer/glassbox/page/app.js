@@ -31,6 +31,7 @@ export class App {
     this.timer = 0; // of the steps that are not recomputed yet
     this.turn = 0; // of the last computation; the results of earlier ones are dropped
     this.known = new Map();
+    this.movingUntil = 0; // when the opening of the story is over, in the time of `performance`
     this.windows = new Map();
     this.sheets = new Map(); // of the worked examples, see examples/sheet.js
     this.listeners = [];
@@ -96,14 +97,14 @@ export class App {
     return this.base.hasWeights || this.server !== null;
   }
 
-  /** Another trace, without edits. */
-  open(contract) {
+  /** Another trace, without edits, in a state with these changes. @param {boolean} isNew  Back returns to the one before */
+  open(contract, changes = {}, isNew = true) {
     this.base = contract instanceof Trace ? contract : new Trace(contract);
     this.edited = null;
     this.words = [];
     this.problem = '';
-    this.state = { ...this.state, row: 0, column: 0, gold: false, compare: 'after', tensor: null, cell: null };
-    this.notify(false, true);
+    this.state = { ...this.state, row: 0, column: 0, gold: false, compare: 'after', tensor: null, cell: null, ...changes };
+    this.notify(false, isNew);
   }
 
   toggleEdit(words) {

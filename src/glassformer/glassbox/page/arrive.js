@@ -4,6 +4,7 @@ import { modelOf } from 'glassbox/address.js';
 import { panels } from 'glassbox/panels/all.js';
 import { SCREENS } from 'glassbox/panels/story.js';
 import { Stopped } from 'glassbox/server.js';
+import { threadOf } from 'glassbox/story/thread.js';
 import { traceOf } from 'glassbox/typing.js';
 
 /**
@@ -50,15 +51,15 @@ export async function arrive(app, address, draw) {
   const { tensor, cell } = app.state;
   app.dropCell();
   if (tensor && cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
-  if (panel === 'story' && state.row === undefined) Object.assign(app.state, SCREENS[app.state.screen - 1].choose?.(app));
+  if (panel === 'story' && state.row === undefined) Object.assign(app.state, threadOf(app.trace));
   if (app.state.tensor) app.reveal = app.state.tensor;
   app.notice = problems.length ? `The address does not fit this page (model ${modelOf(app.base)}): ${problems.join('; ')}.` : '';
   draw();
 }
 
 /** What is left of the address of another model. */
-function ofPanelAlone({ state: { depth, screen } }) {
-  const state = Object.fromEntries(Object.entries({ depth, screen }).filter(([, value]) => value !== undefined));
+function ofPanelAlone({ state: { depth, question } }) {
+  const state = Object.fromEntries(Object.entries({ depth, question }).filter(([, value]) => value !== undefined));
   return { state, edits: [], request: { text: null, inputs: null, target: null, beams: null } };
 }
 
@@ -76,7 +77,7 @@ function checkState({ trace, rows, state, defaults }, problems) {
     head: ['head', below(trace.axes.head.length)],
     row: ['decoding step', below(rows.inputs.length)],
     column: ['source token', below(trace.tokens.source.length)],
-    screen: ['screen', below(SCREENS.length, 1)],
+    question: ['question', below(SCREENS.length)],
     wave: ['feature', below(trace.axes.d_model.length)],
     time: ['checkpoint', below(trace.training?.checkpoints.length || Infinity)],
     picked: ['token', below(trace.axes[axis].length - new Set(Object.values(specials)).size)],

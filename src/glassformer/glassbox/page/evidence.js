@@ -51,8 +51,8 @@ export const canMeasure = (trace) =>
 
 /** The measure that a picture of the answer uses: occlusion where it is known, otherwise cross-attention. */
 export function influence(trace) {
-  const isKnown = trace.evidence && !trace.evidence.before_edits;
-  if (!isKnown && !canMeasure(trace)) return { kind: 'attention', x: meanCross(trace) };
-  if (!isKnown) measure(trace);
-  return { kind: 'occlusion', x: trace.get(trace.evidence.occlusion) };
+  const { evidence } = trace;
+  return evidence && !evidence.before_edits
+    ? { kind: 'occlusion', x: trace.get(evidence.occlusion) }
+    : { kind: 'attention', x: meanCross(trace) };
 }

@@ -40,7 +40,7 @@ export function header(app) {
   return el(
     'dl.answer',
     { class: isLong ? 'wide' : null },
-    pair('source', [sourceOf(app), unknownOf(trace), unlikeOf(trace)]),
+    pair('source', [sourceOf(app), unknownOf(trace), unlikeOf(trace) ? el('small.wrong', ` unlike the training: ${unlikeOf(trace)}`) : null]),
     pair(
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
@@ -73,14 +73,13 @@ function unknownOf({ tokens: { source } }) {
   return count ? el('small.wrong', ` ${count} unknown ${count === 1 ? 'token' : 'tokens'}, read as ${source.find(({ kind }) => kind === 'unk').text}`) : null;
 }
 
-/** How the source is unlike all that the model was trained on. */
-function unlikeOf({ vocabularies, tokens, provenance }) {
+/** How the source is unlike all that the model was trained on, in words; '' if it is not. */
+export function unlikeOf({ vocabularies, tokens, provenance }) {
   const { seen, specials } = vocabularies.source;
   const source = tokens.source.filter(({ kind }) => kind !== 'pad');
   const textOf = new Map(source.map(({ id, text }) => [id, text]));
   const ids = source.map(({ id }) => id);
-  const words = unlikeWords(seen, ids, specials, (id) => textOf.get(id), provenance.settings.tokens.source.kind);
-  return words ? el('small.wrong', ` unlike the training: ${words}`) : null;
+  return unlikeWords(seen, ids, specials, (id) => textOf.get(id), provenance.settings.tokens.source.kind);
 }
 
 /** The text; after an edit of its tokens the tokens, with the edited ones marked. */

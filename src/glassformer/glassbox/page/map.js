@@ -28,7 +28,7 @@ export function map(app) {
 }
 
 /** The one block that the panel is about, or null: its key. */
-function blockOf({ state: { panel, part, attention, screen }, trace }) {
+function blockOf({ state: { panel, part, attention }, trace }) {
   const side = part === 'target' ? 'target' : 'source';
   const sublayer = /\.(self|cross|feed_forward)$/.test(part) ? part : attention;
   if (panel === 'tokens') return 'tokens-source';
@@ -38,7 +38,6 @@ function blockOf({ state: { panel, part, attention, screen }, trace }) {
   if (panel === 'logits') return 'logits';
   if (panel === 'search') return 'output';
   if (panel === 'alignment') return `main-${trace.attentions().at(-1)}`;
-  if (panel === 'story') return { 1: `main-${attention}`, 3: 'logits', 5: 'output', 6: 'position-source', 7: 'logits' }[screen] ?? null;
   return null;
 }
 

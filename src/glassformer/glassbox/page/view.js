@@ -20,7 +20,7 @@ const SCROLLED = [
   ['#tabs', '[aria-current]'],
   ['#steps .track', '[aria-current]'],
   ['#panel .tree', '[aria-current]'],
-  ['#panel .story .scroller', '.story-cell.here, .story-token.here'],
+  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .story-frame'],
 ]; // boxes, and what is current in them
 const printed = matchMedia('print');
 
@@ -80,6 +80,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   for (const id of ['main', 'header']) part(id).setAttribute('aria-busy', String(Boolean(app.busy)));
   part('panel').dataset.panel = app.state.panel; // its layout depends on it
+  document.body.classList.toggle('opening', app.state.panel === 'story' && app.state.question === 0);
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;
   app.width = width;
@@ -135,7 +136,7 @@ function scroll(app, isOther) {
   const found = cell ?? inPanel(`[data-stage="${name}"]`);
   if (reveal && found) found.scrollIntoView({ block: cell ? 'center' : 'start', inline: 'nearest' });
   else if (isOther) scrollTo(0, 0);
-  if (isOther && document.activeElement === document.body) part('panel').focus({ preventScroll: true });
+  if (isOther && document.activeElement === document.body) (document.querySelector('.live input') ?? part('panel')).focus({ preventScroll: true });
 }
 
 function markPicked({ state: { tensor, cell } }) {
@@ -151,7 +152,8 @@ function checkLater(app) {
   const isLeft = app.trace.steps.some((step) => !app.trace.verdicts.has(step.output));
   document.body.dataset.checked = String(!isLeft && !app.busy);
   clearTimeout(app.timer);
-  if (isLeft) app.timer = setTimeout(() => checkSome(app));
+  const wait = app.state.panel === 'story' ? app.movingUntil - performance.now() : 0; // what moves has the processor
+  if (isLeft) app.timer = setTimeout(() => checkSome(app), wait);
 }
 
 function checkSome(app) {

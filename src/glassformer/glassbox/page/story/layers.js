@@ -1,57 +1,65 @@
-/** Screen 4: what each layer would have said, if it were the last one. */
+/** Question 3: what each layer would have said if it were the last one, and what the layers add. */
 
 import { cut, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
-import { percent } from 'glassbox/numbers.js';
+import { digits, percent, rowOf } from 'glassbox/numbers.js';
+import { titleOf } from 'glassbox/labels.js';
 import { LETTER, label, quoted, stepName } from 'glassbox/story/parts.js';
+import { changeIn, predictionsOf } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
 
 const [LEFT, LINE, TOP] = [64, 40, 44];
 
 export const layers = {
-  title: 'What each layer would have said',
-  choose(app) {
-    const all = predictionsOf(app.trace);
-    const late = app.trace.tokens.target_out.map((token, row) => all.findIndex((rows) => rows[row].top[0][0] === token.id));
-    return { row: Math.max(0, late.indexOf(Math.max(...late))) };
-  },
+  title: 'When did it know?',
   draw(app) {
     const { row, trace } = app;
     const { target_out: outputs } = trace.tokens;
     const all = predictionsOf(trace);
+    const proof = { label: 'Logits: the ten most probable tokens of this step', changes: { panel: 'logits', row } };
     if (all.length < 2)
       return {
         words: [
           trace.layers('decoder') > 1
-            ? 'The predictions after each layer are not in this page: the trace of a large vocabulary leaves them out.'
-            : 'The decoder of this model has one layer, so there is no prediction before the last one.',
-          `The model predicts ${quoted(outputs[row])} in step ${row}.`,
+            ? 'What each layer would have said is not in this page: the trace of a large vocabulary leaves it out.'
+            : 'The decoder of this model has one layer, so it knows after that one, or not at all.',
+          added(app),
         ],
         picture: null,
-        proof: { label: 'Logits', changes: { panel: 'logits', row } },
+        proof,
       };
     const right = all.map((rows) => outputs.filter((token, i) => rows[i].top[0][0] === token.id).length);
-    const first = all[0][row].top[0];
+    const change = changeIn(trace, row);
     return {
       words: [
-        `In ${stepName(trace, row)}, the model would have said ${quoted(first[1])} (${percent(first[2])}) after layer 0; ` +
-          `after the last layer it says ${quoted(all.at(-1)[row].top[0][1])} (${percent(all.at(-1)[row].top[0][2])}).`,
-        `The output layer is applied to the residual stream after each decoder layer (logit lens): of ${outputs.length} output tokens, ` +
-          `${right[0]} are the most probable ones after layer 0, and ${right.at(-1)} after the last layer.`,
+        'The picture asks each layer of the decoder what it would say if it were the last one (logit lens). A column is a step; what is ' +
+          `not the token of the answer is dashed. After layer 0, ${right[0]} of ${outputs.length} tokens are those of the answer; after the last, ${right.at(-1)}.`,
+        change
+          ? `In ${stepName(trace, row)} the model knew after layer ${change.layer}: the one before said ${quoted(change.before[1])} (${percent(change.before[2])}).`
+          : `In ${stepName(trace, row)} no layer changed what the first one said, ${quoted(all[0][row].top[0][1])} (${percent(all[0][row].top[0][2])}).`,
+        added(app),
       ],
       picture: figure('the prediction after each layer', draw(app, all), [
         ['layer', 'step', 'output token', 'prediction', 'probability'],
         ...all.flatMap((rows, layer) => rows.map(({ top }, i) => [layer, i, outputs[i].text, top[0][1], top[0][2]])),
       ]),
-      proof: { label: 'Logits: the ten most probable tokens of this step', changes: { panel: 'logits', row } },
+      proof,
     };
   },
 };
 
-/** The predictions of each row after each decoder layer; the last are those of the model. */
-function predictionsOf({ predictions }) {
-  const lens = Object.keys(predictions).filter((name) => /^decoder\.\d+\.lens\.logits$/.test(name));
-  return [...lens, 'logits'].map((name) => predictions[name]);
+/** What adds most to the residual stream of the step, in words. */
+function added({ trace, row }) {
+  const size = (name) => Math.hypot(...rowOf(trace.get(name), row));
+  const parts = trace.steps
+    .map(({ output }) => /^(decoder\.\d+\.\w+)\.residual$/.exec(output)?.[1])
+    .filter((part) => part && trace.has(`${part}.residual`) && trace.has(`${part}.output`))
+    .map((part) => ({ part, length: size(`${part}.output`) }));
+  const most = parts.reduce((one, other) => (other.length > one.length ? other : one));
+  return (
+    'A layer can change its mind because it only adds: the step is one row of numbers, the residual stream, that goes through all layers. ' +
+    `It starts with length ${digits(size('target.input'))}; the largest addition, ${digits(most.length)}, is that of ${titleOf(most.part)}.`
+  );
 }
 
 function draw(app, all) {

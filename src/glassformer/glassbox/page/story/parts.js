@@ -1,12 +1,16 @@
-/** What the screens of the story draw with: tokens in boxes, and names of parts for people. */
+/** What the screens of the story draw with: tokens in boxes, the weights of a head, and names of parts for people. */
 
-import { cut, svg } from 'glassbox/dom.js';
-import { at } from 'glassbox/numbers.js';
+import { cut, image, svg } from 'glassbox/dom.js';
+import { heat } from 'glassbox/heat.js';
+import { titleOf } from 'glassbox/labels.js';
+import { at, headOf } from 'glassbox/numbers.js';
+import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
-const WIDEST = 860; // pixels of the card
+const WIDEST = 928; // pixels of the card
 const LONGEST = 12; // letters of a token that are drawn
+const [CELL, TILE, SMALLEST] = [22, 300, 13]; // pixels of a cell, of the longest side of a tile, of a cell with a label
 
 /** A word next to a part of a picture. */
 export const label = (x, y, text, anchor = 'start') => svg('text.story-label', { x, y, 'text-anchor': anchor }, text);
@@ -19,7 +23,7 @@ export function layOut(tokens, from = 0, least = 22) {
   let x = from;
   return tokens.map((token) => {
     const text = cut(visible(token.text), LONGEST);
-    const width = Math.max(least, text.length * LETTER + 10);
+    const width = Math.max(least, text.length * LETTER + (least < 20 ? 6 : 10));
     x += width + 2;
     return { x: x - width - 2, width, text };
   });
@@ -39,19 +43,51 @@ export const tokenBox = ({ x, width, text }, y, kind = '', options = {}) =>
 /** "“4”" */
 export const quoted = (token) => `“${visible(token.text ?? token)}”`;
 
+/** What is written before a step: "“July 20, 19”". */
+export function sofar({ tokens, provenance }, row) {
+  const pieces = tokens.target_out.slice(0, row).filter(({ kind }) => kind !== 'eos').map(({ text }) => text);
+  return row ? quoted(join(provenance.settings.tokens.target, pieces)) : 'empty';
+}
+
 /** Steps, such as "step 9: “1” → “4”": what the decoder reads, and what it predicts. */
 export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>
   `step ${row}: ${quoted(inputs[row])} → ${quoted(outputs[row])}`;
 
-export const probabilityOf = ({ trace }, row) => {
+/** The probability of the output token of a row. */
+export const probabilityOf = (trace, row) => {
   const { target_out: outputs } = trace.tokens;
   const { top } = trace.predictions.logits[row];
   const logProbs = trace.get('log_probs');
   return top.find(([id]) => id === outputs[row].id)?.[2] ?? (logProbs ? Math.exp(at(logProbs, [row, outputs[row].id])) : 0);
 };
 
-/** The step whose output token has the smallest probability; `<eos>` counts too. */
-export function leastCertain(app) {
-  const rows = app.trace.tokens.target_out.map((_, row) => probabilityOf(app, row));
-  return rows.indexOf(Math.min(...rows));
+/** The weights of a head, with the tokens on the axes where they fit; a row is framed, or the rows of a set. */
+export function headTile(app, { name, head, row }) {
+  const weights = headOf(app.trace.get(`${name}.weights`), head);
+  const [rows, columns] = weights.shape;
+  const cell = Math.min(CELL, TILE / Math.max(rows, columns));
+  const isCross = name.endsWith('cross');
+  const all = app.trace.axes[weights.axes[0]];
+  const names = [isCross ? all.predicted : all.labels, app.trace.axes[weights.axes[1]].labels].map((texts) => texts.map((text) => cut(visible(text), 5)));
+  const isLabeled = cell >= SMALLEST;
+  const [left, top] = isLabeled ? [12 + LETTER * Math.max(...names[0].map((text) => text.length)), 24 + LETTER * Math.max(...names[1].map((text) => text.length))] : [18, 20];
+  const [width, height] = [columns * cell, rows * cell];
+  return image(
+    Math.max(left + width + 4, 190),
+    top + height + 4,
+    `${titleOf(name)}, head ${head}: rows are ${isCross ? 'output tokens' : 'queries'}, columns ${isCross ? 'source tokens' : 'keys'}`,
+    label(left, 12, isCross ? 'source tokens (keys) →' : 'keys →'),
+    svg('rect.ground', { x: left, y: top, width, height }),
+    heat(weights, 1, { x: left, y: top, width, height }),
+    isLabeled
+      ? [
+          names[0].map((text, i) => svg('text', { x: left - 6, y: top + (i + 0.5) * cell + 4, 'text-anchor': 'end', class: i === row ? 'strong' : '' }, text)),
+          names[1].map((text, i) => {
+            const [x, y] = [left + (i + 0.5) * cell + 4, top - 6];
+            return svg('text', { x, y, transform: `rotate(-90 ${x} ${y})` }, text);
+          }),
+        ]
+      : null,
+    row < 0 ? null : svg('rect.story-frame', { x: left, y: top + row * cell, width, height: cell }),
+  );
 }

@@ -1,0 +1,119 @@
+/** Question 2: two heads that do different things, and what breaks without each. */
+
+import { el, range } from 'glassbox/dom.js';
+import { figure } from 'glassbox/figure.js';
+import { kindOf } from 'glassbox/headkinds.js';
+import { titleOf } from 'glassbox/labels.js';
+import { dot, headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
+import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
+import { headTile, quoted } from 'glassbox/story/parts.js';
+
+const PLACES = {
+  previous: 'the token before',
+  same: 'its own position',
+  first: 'the first token',
+  copying: 'the source token with the same text as the output token',
+};
+const LEAST = 0.01; // nats that an answer loses without a head that it needs
+const SURE = 0.999; // a probability above which that of any other token says more
+
+export const heads = {
+  title: 'Why several heads?',
+  draw(app) {
+    const { trace } = app;
+    const answer = headsOfAnswer(app);
+    const all = headsOf(trace, answer);
+    const found = answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
+    const layers = trace.attentions().length;
+    return {
+      words: [
+        `One head has one query in each step, so it looks for one thing. This model has ${trace.axes.head.length} ` +
+          `${trace.axes.head.length === 1 ? 'head' : 'heads side by side'} in each of its ${layers} attentions. ${whichOf(trace, answer, found)}`,
+        ...found.map((one) => whatItDoes(trace, one, answer)),
+      ],
+      picture: el(
+        'div.story-pictures',
+        found.map((one) => figure(`head ${one.head} of ${titleOf(one.name)}`, headTile(app, { ...one, row: one.name.startsWith('decoder') ? hurt(one) : -1 }))),
+      ),
+      proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
+    };
+  },
+};
+
+/** All heads, each with its weights, its kind, and what the output tokens lose without it. */
+function headsOf(trace, answer) {
+  const outputs = trace.tokens.target_out.map(({ text }) => text);
+  return trace.attentions().flatMap((name) => {
+    const whole = trace.get(`${name}.weights`);
+    return range(whole.shape[0]).map((head) => {
+      const weights = headOf(whole, head);
+      const loss = answer?.heads.find((one) => one.name === name && one.head === head);
+      return { ...loss, name, head, weights, kind: kindOf(weights, name.endsWith('.cross'), trace.axes[whole.axes[2]].labels, outputs) };
+    });
+  });
+}
+
+const isSame = (one, other) => one.name === other.name && one.head === other.head;
+
+/** The head that the answer needs most, and the one that it needs most for other tokens, with other weights. */
+function pairOfAnswer(all, { name, head }) {
+  const first = all.find((one) => isSame(one, { name, head }));
+  const worth = (one) => one.fall * (1 - Math.max(likeness(one.falls, first.falls), overlap(one.weights, first.weights)));
+  const others = all.filter((one) => one !== first && worth(one) > 0);
+  return [first, ...others.sort((one, other) => worth(other) - worth(one)).slice(0, 1)];
+}
+
+/** Without the weights of the model: the head of the thread, and the one with the clearest pattern of another kind. */
+function pairOfPatterns(all, { attention, head }) {
+  const first = all.find((one) => isSame(one, { name: attention, head })) ?? all[0];
+  const others = all.filter((one) => one.kind.kind !== 'mixed' && one.kind.kind !== first.kind.kind && overlap(one.weights, first.weights) < 0.5);
+  return [first, ...others.sort((one, other) => other.kind.weight - one.kind.weight).slice(0, 1)];
+}
+
+/** The cosine of what two heads are needed for. */
+function likeness(one, other) {
+  const size = Math.sqrt(dot(one, 0, one, 0, one.length) * dot(other, 0, other, 0, one.length));
+  return size ? Math.max(0, dot(one, 0, other, 0, one.length) / size) : 0;
+}
+
+/** The fraction of the weight that two heads have in the same places; 0 of another shape. */
+function overlap(one, other) {
+  if (one.shape.join() !== other.shape.join()) return 0;
+  return one.numbers.reduce((sum, weight, i) => sum + Math.min(weight, other.numbers[i]), 0) / one.shape[0];
+}
+
+function whichOf(trace, answer, found) {
+  if (!answer)
+    return canCompute(trace)
+      ? 'What this answer needs each of them for is being computed …'
+      : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
+  const isNeeded = Math.max(...answer.heads.map(({ fall }) => fall)) > LEAST;
+  return `${isNeeded ? '' : 'No one of them alone is needed for this answer: others do its work. '}${
+    found.length > 1 ? `These two do different things${isNeeded ? ' for it' : ', which shows in how sure it is'}:` : ''
+  }`;
+}
+
+/** The output token that a head is needed for most. */
+const hurt = ({ falls }) => (falls ? falls.indexOf(Math.max(...falls)) : 0);
+
+/** Where a head looks, and which output token it is needed for. */
+function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
+  const { target_out: outputs } = trace.tokens;
+  const title = `Head ${head} of ${titleOf(name)}`;
+  const row = hurt({ falls });
+  const reads = name.endsWith('.cross') ? rowOf(weights, row) : null;
+  const place =
+    kind.kind !== 'mixed'
+      ? `has ${percent(kind.weight)} of its weight on ${PLACES[kind.kind]}`
+      : reads
+        ? `has ${percent(Math.max(...reads))} of its weight on ${quoted(trace.tokens.source[reads.indexOf(Math.max(...reads))])} in step ${row}`
+        : 'spreads its weight over several places';
+  if (!answer) return `${title} ${place}.`;
+  const scores = [answer.whole[row], answer.whole[row] - falls[row]];
+  if (Math.exp(scores[1]) > SURE) {
+    const [before, after] = scores.map((score) => probability(-Math.expm1(score)));
+    return `${title} ${place}. Without it the probability of another token than ${quoted(outputs[row])} in step ${row} grows from ${before} to ${after}.`;
+  }
+  const [before, after] = scores.map((score) => probability(Math.exp(score)));
+  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}.`;
+}

@@ -1,0 +1,53 @@
+/** A field for another text, which is answered while it is typed. */
+
+import { drawn, el, textField } from 'glassbox/dom.js';
+import { threadOf } from 'glassbox/story/thread.js';
+import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
+
+const PAUSE = 350; // milliseconds after the last key
+const forms = new WeakMap(); // app -> its form, which stays the same element so that the cursor stays where it is
+
+/** The fields of the source, each with the name of its column. @param {import('../app.js').App} app */
+export function liveForm(app) {
+  const reason = cannotOpen(app);
+  if (reason) return el('p.hint', `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
+  if (!forms.has(app)) forms.set(app, make(app));
+  const { element, fields } = forms.get(app);
+  for (const [name, field] of fields) if (field !== document.activeElement) field.value = app.base.inputs?.[name] ?? app.base.text;
+  return element;
+}
+
+function make(app) {
+  const { inputs, provenance } = app.base;
+  const columns = inputs ? Object.keys(inputs) : [(provenance.columns?.[0] ?? 'text').replace(/ \(column \d+\)$/, '')];
+  const status = el('span.size', { role: 'status' });
+  let timer = 0;
+  const on = {
+    input: () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => answer(app, fields, status), PAUSE);
+    },
+  };
+  const fields = columns.map((name, i) => [name, textField(`live-${i}`, { size: 24, maxlength: limitsOf(app).text, on })]);
+  const element = el(
+    'div.row.live',
+    el('span', 'Your own:'),
+    fields.map(([name, field]) => el('label.field', el('span', name), field)),
+    status,
+  );
+  return { element, fields };
+}
+
+/** Open what is typed, in place of what is shown. */
+async function answer(app, fields, status) {
+  const texts = Object.fromEntries(fields.map(([name, field]) => [name, field.value]));
+  const request = app.base.inputs ? { inputs: texts } : { text: fields[0][1].value };
+  const turn = app.begin('', false);
+  status.textContent = 'computing …';
+  await drawn();
+  const found = await traceOf(app, request).catch((error) => error);
+  if (turn !== app.turn) return;
+  status.textContent = found instanceof Error ? found.message : '';
+  status.classList.toggle('wrong', found instanceof Error);
+  if (!(found instanceof Error) && found !== app.base) app.open(found, threadOf(found), false);
+}

@@ -1,0 +1,71 @@
+/** The thread of the story: the step, the layer, the head and the source token that it follows from screen to screen. */
+
+import { range } from 'glassbox/dom.js';
+import { influence } from 'glassbox/evidence.js';
+import { at, headOf, rowOf } from 'glassbox/numbers.js';
+
+/** The predictions of each row after each decoder layer; the last are those of the model. */
+export function predictionsOf({ predictions }) {
+  const lens = Object.keys(predictions).filter((name) => /^decoder\.\d+\.lens\.logits$/.test(name));
+  return [...lens, 'logits'].map((name) => predictions[name]);
+}
+
+/**
+ * The layer that turns another token into the output token of a row, by the most; null if none does.
+ *
+ * @returns {{row: number, layer: number, before: [number, string, number], after: [number, string, number]}|null}
+ *   `before` and `after`: the most probable token after the layer before, and after this one
+ */
+export function changeIn(trace, row) {
+  const { id } = trace.tokens.target_out[row];
+  const tops = predictionsOf(trace).map((rows) => rows[row].top[0]);
+  const found = range(tops.length - 1)
+    .map((layer) => ({ row, layer: layer + 1, before: tops[layer], after: tops[layer + 1] }))
+    .filter(({ before, after }) => before[0] !== id && after[0] === id);
+  return found.length ? found.reduce((one, other) => (surprise(other) > surprise(one) ? other : one)) : null;
+}
+
+/** How sure the model was of the other token, times how sure it is after the layer. */
+const surprise = ({ before, after }) => before[2] * after[2];
+
+/** The step with the greatest surprise, or null where no layer changes a token. */
+function greatest(trace) {
+  const found = trace.tokens.target_out.map((_, row) => changeIn(trace, row)).filter(Boolean);
+  return found.length ? found.reduce((one, other) => (surprise(other) > surprise(one) ? other : one)) : null;
+}
+
+/** The names of the cross-attention of all layers, or of one. */
+export const crossOf = (trace, layer = '\\d+') =>
+  trace.attentions().filter((name) => new RegExp(`^decoder\\.${layer}\\.cross$`).test(name));
+
+/**
+ * What a row reads in these attentions: the head and the source token with the largest product of the weight and the
+ * length of the value.
+ */
+export function readIn(trace, names, row) {
+  const found = names.flatMap((attention) => {
+    const [weights, values] = ['weights', 'values'].map((kind) => trace.get(`${attention}.${kind}`));
+    const [heads, , keys] = weights.shape;
+    return range(heads * keys).map((i) => {
+      const [head, key] = [Math.floor(i / keys), i % keys];
+      const weight = at(weights, [head, row, key]);
+      return { attention, head, key, weight, size: weight * (values ? Math.hypot(...rowOf(headOf(values, head), key)) : 1) };
+    });
+  });
+  return found.reduce((one, other) => (other.size > one.size ? other : one));
+}
+
+/** The state that the story begins with: of the greatest surprise, or of the output token with the largest fall. */
+export function threadOf(trace) {
+  const found = greatest(trace);
+  const row = found?.row ?? largestFall(trace);
+  const { attention, head, key } = readIn(trace, crossOf(trace, found?.layer), row);
+  return { row, part: attention, attention, head, column: key };
+}
+
+/** The output token that depends most on one source token. */
+function largestFall(trace) {
+  const { x } = influence(trace);
+  const falls = trace.tokens.target_out.map((_, row) => Math.max(...rowOf(x, row)));
+  return falls.indexOf(Math.max(...falls));
+}

@@ -1,0 +1,163 @@
+/** Question 6: when the model is wrong: how sure it is, texts side by side, a text unlike the training; then the end. */
+
+import { difference, kindOf, marked } from 'glassbox/differences.js';
+import { button, cut, el, image, range, svg } from 'glassbox/dom.js';
+import { figure } from 'glassbox/figure.js';
+import { unlikeOf } from 'glassbox/frame.js';
+import { titleOf } from 'glassbox/labels.js';
+import { grouped, percent } from 'glassbox/numbers.js';
+import { Stopped } from 'glassbox/server.js';
+import { endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
+import { rivalOf } from 'glassbox/story/rival.js';
+import { changeIn } from 'glassbox/story/thread.js';
+import { ordinary, visible } from 'glassbox/trace.js';
+
+const [LEFT, LINE, TEXT] = [62, 30, 116];
+const MAX_TOKENS = 200; // that are tried in a place
+const found = new Map(); // text and edit -> the trace of the other text, an error, or null while it is computed
+
+export const wrong = {
+  title: 'When is it wrong?',
+  draw(app) {
+    const { trace } = app;
+    const { target_out: outputs } = trace.tokens;
+    const sure = outputs.map((_, row) => probabilityOf(trace, row));
+    const least = sure.indexOf(Math.min(...sure));
+    const second = trace.predictions.logits[least].top.find(([id]) => id !== outputs[least].id);
+    const others = app.canEdit ? editsOf(trace, app.state.column).map((edit) => otherText(app, edit)) : [];
+    const traces = [trace, ...others.filter((other) => other?.tokens)];
+    const strange = traces.find(unlikeOf);
+    return {
+      words: [
+        `The answer has a probability of ${scoreOf(trace)}. Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
+          `${second ? `; next is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
+        errorsOf(app),
+        strange
+          ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. The model has to guess; ` +
+            `it answers “${visible(strange.translation)}”, with a probability of ${scoreOf(strange)}.`
+          : 'Wrong answers are likely where a text is unlike the training. This one is not.',
+        others.includes(null) ? 'Other texts are being computed …' : null,
+      ],
+      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces), [
+        ['text', 'step', 'output token', 'probability'],
+        ...traces.flatMap((one) => one.tokens.target_out.map(({ text }, row) => [textOf(one), row, text, probabilityOf(one, row)])),
+      ]),
+      more: end(app),
+      proof: app.base.errors?.wrong
+        ? { label: 'Errors: all wrong answers on held-out rows', changes: { panel: 'errors' } }
+        : { label: 'What if: other edits of the text and of the model', changes: { panel: 'whatif' } },
+    };
+  },
+};
+
+const scoreOf = ({ search }) => percent(Math.exp(search.beam.answers[0].score));
+
+const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => visible(text)).join('');
+
+/** What is known to be wrong: this answer, or answers of held-out rows. */
+function errorsOf({ trace, base }) {
+  const { errors } = base;
+  const { gold } = base.tokens;
+  if (gold && base.text === trace.text && trace.translation !== base.target) {
+    const row = Math.max(0, trace.tokens.target_out.findIndex((token, i) => token.id !== gold[i]?.id));
+    return `This answer is wrong: the gold answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
+  }
+  if (!errors?.wrong) return errors ? `Of ${grouped(errors.rows)} held-out rows, all are answered correctly.` : null;
+  const { source, gold: right, answer } = errors.examples[0];
+  return (
+    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong. One: “${visible(source)}” became “${visible(answer)}” ` +
+    `instead of “${visible(right)}” (${kindOf(difference(right, answer))}).`
+  );
+}
+
+/** Two edits of one token each: one in this place, and one that makes the text unlike the training. */
+function editsOf(trace, place) {
+  const { source } = trace.tokens;
+  const { labels } = trace.axes[trace.vocabularies.source.axis];
+  const places = range(source.length).filter((i) => ['ordinary', 'input'].includes(source[i].kind));
+  const all = [...places.filter((i) => i >= place), ...places.filter((i) => i < place)].flatMap((i) => othersOf(trace, i).map((text) => [i, text]));
+  const strange = all.find(([i, text]) => {
+    const token = { ...source[i], text, id: labels.indexOf(text) };
+    return unlikeOf({ ...trace, tokens: { source: source.with(i, token) } });
+  });
+  return [...new Set([all.find((each) => each !== strange), strange])].filter(Boolean).map(([i, text]) => `token ${i}=${text}`);
+}
+
+/** Trained tokens that can be in a place, of the same class as its own, the one before it in the alphabet first. */
+function othersOf(trace, place) {
+  const { text, id: own } = trace.tokens.source[place];
+  const isInput = (id) => trace.vocabularies.source.inputs?.includes(id) ?? false;
+  const classOf = (token) => [/^\p{N}/u, /^[\p{L}\p{M}▁<]/u].findIndex((pattern) => pattern.test(token));
+  const isLike = ({ id, count, text: other }) => id !== own && count !== 0 && isInput(id) === isInput(own) && classOf(other) === classOf(text);
+  const sorted = ordinary(trace, 'source').filter(isLike).map((other) => other.text).sort();
+  const before = sorted.filter((other) => other < text).reverse();
+  return [...before, ...sorted.slice(before.length)].slice(0, MAX_TOKENS);
+}
+
+/** The trace with an edit, or an error; null while it is computed. */
+function otherText(app, edit) {
+  const key = JSON.stringify([app.base.text, app.words, edit]);
+  if (!found.has(key)) {
+    found.set(key, null);
+    app.withEdits([...app.words, edit]).catch((error) => error).then((after) => {
+      if (after instanceof Stopped) found.delete(key);
+      else found.set(key, after);
+      if (app.state.panel === 'story') app.notify(false, null);
+    });
+  }
+  return found.get(key);
+}
+
+/** Each text with its answer, and the probability of each output token as a bar below it; what is not as in the first is marked. */
+function draw(traces) {
+  const [first] = traces;
+  const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
+  return image(
+    Math.max(...rows.flat().map(endOf)) + 70,
+    traces.length * TEXT - 12,
+    traces.map((one) => `${textOf(one)}: ${one.translation}, ${scoreOf(one)}`).join('; '),
+    traces.map((one, i) =>
+      ['source', 'target_out'].map((side, which) => {
+        const [y, boxes] = [i * TEXT + 4 + which * LINE, rows[i][which]];
+        const marks = marked(first.tokens[side], one.tokens[side])[1];
+        const bar = ({ x, width }, row) => [
+          svg('rect.track', { x, y: y + 27, width, height: 22 }),
+          svg('rect.plus', { x, y: y + 27 + 22 * (1 - probabilityOf(one, row)), width, height: 22 * probabilityOf(one, row) }),
+        ];
+        return [
+          label(LEFT - 10, y + 16, which ? 'answer' : 'text', 'end'),
+          boxes.map((box, at) => tokenBox(box, y, marks[at] ? 'changed' : '')),
+          which ? [boxes.map(bar), label(endOf(boxes) + 8, y + 16, scoreOf(one))] : null,
+        ];
+      }),
+    ),
+  );
+}
+
+/** What the story said, in four sentences, and what comes next. */
+function end(app) {
+  const { trace, row } = app;
+  const { attention, head, column } = app.state;
+  const { source, target_out: outputs } = trace.tokens;
+  const { beam } = trace.search;
+  const [change, other] = [changeIn(trace, row), rivalOf(beam)];
+  const yours = () => {
+    app.set({ question: 0 });
+    document.querySelector('.live input')?.select();
+  };
+  const sentences = [
+    `The encoder read all ${source.length} source tokens at once, and the decoder wrote the answer in ${outputs.length} steps, one token each.`,
+    `In step ${row}, head ${head} of ${titleOf(attention)} compared its query with the keys and took most of the value of ${quoted(source[Math.min(column, source.length - 1)])}.`,
+    change
+      ? `Layer ${change.layer} then changed ${quoted(change.before[1])} to ${quoted(change.after[1])}: each layer adds something, and what comes out of the last one counts.`
+      : 'Each layer added something, and none of them changed the token of that step.',
+    `Search kept the ${beam.num_beams === 1 ? 'most probable token' : `${beam.num_beams} best answers`} in each step${other ? `, and “${cut(visible(other.text), 40)}” lost` : ''}: the answer is what the model expects most, which is not always right.`,
+  ];
+  return el(
+    'section.story-end',
+    { 'aria-label': 'in four sentences' },
+    el('h3', 'In four sentences'),
+    el('ol', sentences.map((sentence) => el('li', sentence))),
+    el('div.row', button('Now your text', yours, { class: 'primary', data: { key: 'yours' } }), 'Then build one yourself: “make lessons” starts the course. Lesson 2 is the head, lesson 4 the layer, lesson 7 the beam.'),
+  );
+}
