@@ -60,8 +60,8 @@ class Provenance(Strict):
 
     `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
     fingerprint of the pairs that were trained on. `computed_in` is the type of the arithmetic, tensors are stored as
-    float32. `decoding` has the settings of the search with all defaults filled in. `columns` are the names of source and
-    target in the table that was trained on.
+    float32. `decoding` has the settings of the search with all defaults filled in. `columns` are the names of
+    source and target in the table that was trained on.
     """
 
     model: str

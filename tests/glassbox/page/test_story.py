@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -212,7 +213,7 @@ def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: A
         window.settle()
         if text is not None:
             assert text == trace.translation or text.replace(" ", "␣") in words(window)
-            assert (window.page.locator(".story-token.changed").count() > 0) == (text != trace.translation)
+            assert window.page.locator(".story-token.changed").count() == 0  # a shorter answer: nothing is added
     window.press("without-positions off")
     window.page.wait_for_selector("[data-key='without-positions off'][aria-pressed='false']")
     assert "Without it" not in words(window)
@@ -380,7 +381,8 @@ def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any,
         node["sum"] = min(node["sum"], float(np.log(4.3e-4)))
     window.open(document, "story?question=5&row=0")
     labels = window.all(".story-bar .story-label", "each.textContent")
-    assert any(label.startswith("4.3\u00a0×\u00a010⁻⁴ ") for label in labels)
+    assert labels
+    assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹] ", label) for label in labels), labels
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -400,7 +402,7 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace, width: int)
           return (one.right > card.right && !isWide) || one.left < all.left - 1 || one.right > all.right + 1
             || one.top < all.top - 1 || one.bottom > all.bottom + 2;
         }).map((text) => text.textContent)"""
-        assert window.all(".story svg:not(.heat)", outside) in ([], [[]]), at
+        assert not any(window.all(".story svg:not(.heat)", outside)), at
 
 
 def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any) -> None:
