@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 
 N_QUESTIONS = 6
 SVG = "{http://www.w3.org/2000/svg}"
-READY = ".story-words:not(:has-text('comput'))"
+READY = ".story-words:not(:has-text('being computed'))"
 SHOWN = "[...document.querySelectorAll('.story .at')].filter((each) => getComputedStyle(each).opacity === '1').length"
 
 

@@ -20,7 +20,7 @@ export function liveForm(app) {
 function make(app) {
   const { inputs, provenance } = app.base;
   const columns = inputs ? Object.keys(inputs) : [(provenance.columns?.[0] ?? 'text').replace(/ \(column \d+\)$/, '')];
-  const status = el('span.size', { role: 'status' });
+  const status = el('span.size', { role: 'status', 'aria-label': 'what is computed' });
   let timer = 0;
   const on = {
     input: () => {
