@@ -31,7 +31,6 @@ Array = NDArray[Any]
 Weights = Mapping[str, Array]
 
 SIDES = "source", "target"
-FEW_ROWS = 5  # up to which a product for each row takes less time than one for all: BLAS is slow there
 CACHE_STEPS = 32  # positions by which the cache grows at a time
 
 
@@ -59,7 +58,7 @@ class _Product:
         self.bias = bias if bias.any() else None
 
     def __call__(self, x: Float[Array, "R K"]) -> Float[Array, "R W"]:
-        y: Array = x.dot(self.weight) if len(x) == 1 or len(x) > FEW_ROWS else np.matmul(x[:, None], self.weight)[:, 0]
+        y: Array = x.dot(self.weight)
         if self.bias is not None:
             y += self.bias
         return y
