@@ -237,6 +237,9 @@ def test_answers_are_the_same_in_many_small_batches(
 
 
 @needs_library
+@pytest.mark.skipif(
+    not torch.cpu._is_vnni_supported(), reason="scores in int8 are up to a third off on a processor without VNNI"
+)
 @pytest.mark.parametrize("kind", ["pre", "odd heads", "output bias, tied"])
 def test_int8_is_near_float32_and_not_the_same(kind: str) -> None:
     model_file = untrained(**KINDS[kind])

@@ -61,7 +61,9 @@ class PreparedLinear:
 
 
 def _reorder(weight: Tensor) -> Tensor | None:
-    """The weight in the order of oneDNN; None where oneDNN is not available."""
+    """The weight in the order of oneDNN; None where oneDNN is not available, or not in this precision."""
     if weight.device.type != "cpu" or not has_prepared_products():
+        return None
+    if weight.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return None
     return cast("Tensor", torch.ops.mkldnn._reorder_linear_weight(weight))
