@@ -152,7 +152,7 @@ def test_the_pages_say_that_a_text_is_unlike_the_training(tmp_path: Path) -> Non
         assert "unlike" not in page.inner_text("dl.answer")
         page.fill("[name=text]", text)
         page.click("[data-key='ask']")
-        page.wait_for_selector(f"dl.answer:has-text('{says}')", state="attached")  # the story hides it
+        page.wait_for_selector(f".wrong:visible:has-text('{says}')")
         page.goto((tmp_path / "page.html").as_uri())
         page.wait_for_selector("body[data-ready='true']")
         page.fill("#text", text)
@@ -160,4 +160,4 @@ def test_the_pages_say_that_a_text_is_unlike_the_training(tmp_path: Path) -> Non
         page.fill("#text", "ab")
         page.wait_for_selector(".output-area:not(:has-text('Unlike'))")
         page.goto(f"{(tmp_path / 'page.html').as_uri()}?explain={text}")
-        page.wait_for_selector(f"dl.answer:has-text('{says}')", state="attached")  # the story hides it
+        page.wait_for_selector(f".wrong:visible:has-text('{says}')")

@@ -425,3 +425,14 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     assert "✓ equal" in window.text("dl.answer")
     assert "is wrong" not in words(window)
     assert "The answer has a probability of" in words(window)
+
+
+def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: Trace) -> None:
+    document = json.loads(trace.dumps())
+    document["search"]["beam"]["answers"][0]["finished"] = False
+    document["probability"] = 0.25
+    window.open(document, "story")
+    words = window.text(".story-words")
+    assert f"cut off at {document['search']['beam']['max_new_tokens']} tokens" in words
+    assert "The answer is right with probability 25" in words
+    assert not window.page.is_visible("dl.answer")

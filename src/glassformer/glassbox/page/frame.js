@@ -37,17 +37,19 @@ export function header(app) {
   const best = trace.search.beam.answers[0];
   const { num_beams: beams, length_alpha: alpha } = trace.search.beam;
   const isLong = Math.max(trace.text.length, trace.translation.length) > 60;
+  const warnings = warningsOf(trace);
+  const warning = (words) => el('small.wrong', ` ${words}`);
   return el(
     'dl.answer',
     { class: isLong ? 'wide' : null },
-    pair('source', [sourceOf(app), unknownOf(trace), unlikeOf(trace) ? el('small.wrong', ` unlike the training: ${unlikeOf(trace)}`) : null]),
+    pair('source', [sourceOf(app), warnings.source.map(warning)]),
     pair(
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
         probabilityOf(trace),
         el('small', el('span.long', ' model’s probability'), ` ${percent(Math.exp(best.score))}`),
-        best.finished ? null : el('small.wrong', ` cut off at ${trace.search.beam.max_new_tokens} tokens`),
+        warnings.output.map(warning),
       ],
       `probability of the output under the model, not that it is right; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
     ),
@@ -67,10 +69,18 @@ const probabilityOf = ({ probability }) =>
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
 
-/** How many tokens of the source the model does not know. */
-function unknownOf({ tokens: { source } }) {
-  const count = source.filter(({ kind }) => kind === 'unk').length;
-  return count ? el('small.wrong', ` ${count} unknown ${count === 1 ? 'token' : 'tokens'}, read as ${source.find(({ kind }) => kind === 'unk').text}`) : null;
+/** What must be known of an answer, in words: unknown tokens, a source unlike the training, an output that was cut off. */
+export function warningsOf(trace) {
+  const unknown = trace.tokens.source.filter(({ kind }) => kind === 'unk');
+  const unlike = unlikeOf(trace);
+  const { answers, max_new_tokens: limit } = trace.search.beam;
+  return {
+    source: [
+      unknown.length ? `${unknown.length} unknown ${unknown.length === 1 ? 'token' : 'tokens'}, read as ${unknown[0].text}` : null,
+      unlike ? `unlike the training: ${unlike}` : null,
+    ].filter(Boolean),
+    output: answers[0].finished ? [] : [`cut off at ${limit} tokens`],
+  };
 }
 
 /** How the source is unlike all that the model was trained on, in words; '' if it is not. */

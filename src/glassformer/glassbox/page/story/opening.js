@@ -4,6 +4,7 @@ import { marked } from 'glassbox/differences.js';
 import { bdi, button, cut, el, image, range, svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
+import { warningsOf } from 'glassbox/frame.js';
 import { percent, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
@@ -28,10 +29,11 @@ export const opening = {
     if (isMoving) app.movingUntil = performance.now() + times.end - gone;
     const { x } = influence(trace);
     const { source, target_out: outputs } = trace.tokens;
+    const warnings = Object.values(warningsOf(trace)).flat(); // the header, which has them, is not in sight
     return {
       kind: isMoving ? 'moves' : '',
       style: { '--gone': isMoving ? gone : times.end, '--shot': times.shot },
-      words: [isEdited(app) ? without(app) : null, wordsOf(app)],
+      words: [isEdited(app) ? without(app) : null, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
       picture: figure('source tokens of each output token', draw(app, x, times), [
         ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
         ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
@@ -41,6 +43,9 @@ export const opening = {
     };
   },
 };
+
+/** The calibrated probability that the answer is right, in words; of a model without calibration none. */
+const calibrated = ({ probability }) => (probability == null ? null : `The answer is right with probability ${percent(probability)}.`);
 
 const isEdited = ({ trace, base }) => trace !== base;
 
