@@ -28,11 +28,6 @@ def stems(pair: Pair) -> list[tuple[int, int, int]]:
     return [(block.a, block.b, block.size) for block in blocks if block.size >= MIN_STEM]
 
 
-def has_stem(pair: Pair) -> bool:
-    """Return whether a row can be hallucinated from this one."""
-    return bool(stems(pair))
-
-
 def hallucinate(pairs: Sequence[Pair], n_rows: int, seed: int, without: Collection[str] = ()) -> list[Pair]:
     """Invent `n_rows` rows from rows with a stem, each drawn at random; fewer where there are no others.
 

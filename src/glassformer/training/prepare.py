@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from glassformer.data.cache import cached, digest_of, key_of
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus, Encoded, Sequences, Tokenizers, encode_pairs, encode_training, spread
-from glassformer.data.hallucinated import MIN_STEM, hallucinate, has_stem
+from glassformer.data.hallucinated import MIN_STEM, hallucinate, stems
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
@@ -218,7 +218,8 @@ def _hallucinated(
     taken = {pair.source for each in without if each for pair in each.pairs}
     invented = hallucinate(pairs, n_rows, settings.training.seed, taken) if kinds == {"characters"} else []
     if len(invented) < n_rows / 2:
-        found = f"{sum(map(has_stem, pairs)):,} of {len(pairs):,} rows keep {MIN_STEM} characters of their source"
+        n_usable = sum(1 for pair in pairs if stems(pair))
+        found = f"{n_usable:,} of {len(pairs):,} rows keep {MIN_STEM} characters of their source"
         raise TableError(
             "rows cannot be hallucinated from this table",
             where=table.path,
