@@ -53,7 +53,7 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     window.page.fill("[name=text]", "abcde")
     window.page.fill("[name=target]", "hij")
     window.press("ask")
-    window.page.wait_for_selector("dd:has-text('abcde')")
+    window.page.wait_for_selector("dl.answer:has-text('abcde')", state="attached")  # not in sight next to the opening
     window.settle()
     assert window.checks()[1] == 0
     words = "head decoder.1.cross 1 off"
@@ -112,7 +112,7 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     assert window.text("h1") != "Search"
     may_end.set()
     window.press("ask")
-    window.page.wait_for_selector("dd:has-text('abcde')")
+    window.page.wait_for_selector("dl.answer:has-text('abcde')", state="attached")  # not in sight next to the opening
 
 
 def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> None:

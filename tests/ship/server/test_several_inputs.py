@@ -63,6 +63,8 @@ def test_the_example_is_the_first_held_out_row(path: Path) -> None:
 def test_a_text_is_an_object_with_the_inputs(client: TestClient) -> None:
     answers = client.post("/api/translate", json={"texts": [TEXT, {**TEXT, "tags": "V"}, TEXT]}).json()["translations"]
     assert len(answers) == 3
+    scores = [(one.pop("score"), one.pop("rank_score"), *one.pop("token_scores")) for one in answers]
+    assert scores[0] == pytest.approx(scores[2], abs=1e-5)  # which depend on the place in a batch on some processors
     assert answers[0] == answers[2]
     trace = Trace.loads(client.post("/api/trace", json={"text": TEXT, "num_beams": 2}).content)
     assert trace.passed
