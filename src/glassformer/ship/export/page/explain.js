@@ -34,7 +34,8 @@ export function traceOf(description, parts, source, beams) {
   const cells = cellsOf(inputs, source);
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
   const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
-  const [{ probability = null }] = new Translator(description, parts).answers([source], beams, true);
+  const isCalibrated = beams === description.calibration.num_beams;
+  const [{ probability = null }] = isCalibrated ? new Translator(description, parts).answers([source], beams, true) : [{}];
   const trace = traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
   return Object.assign(trace, { probability });
 }
