@@ -31,7 +31,7 @@ class Shot(NamedTuple):
 
 CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
 SHOTS = (
-    Shot("story", "story?row=5"),
+    Shot("story", "story"),
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
     Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
@@ -40,7 +40,7 @@ SHOTS = (
     Shot("norm", "norm?part=decoder.2.feed_forward&row=5", only="[aria-label='layer norm of one position']"),
     Shot("logits", "logits?row=5"),
     Shot("search", "search", (), ".so-far"),
-    Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "[aria-label='before and after']", height=620),
+    Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "#result", height=620),
     Shot("alignment", "alignment", height=680),
     Shot("examples", "examples?example=search&v=1", height=1200, only="#panel"),
     Shot("mistakes", "attention", ("[data-key='view-mistakes']",), height=620),
@@ -49,13 +49,14 @@ SHOTS = (
 
 
 def take(browser: Any, url: str, shot: Shot) -> None:
-    page = browser.new_page(viewport={"width": shot.width, "height": shot.height})
+    page = browser.new_page(viewport={"width": shot.width, "height": shot.height}, reduced_motion="reduce")
     page.goto(f"{url}#{shot.panel}")
     page.wait_for_selector("body[data-checked='true']")
     for selector in shot.clicks:
         page.click(selector)
         page.wait_for_timeout(1200)
     if shot.top:
+        page.wait_for_selector(shot.top)
         page.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
     page.wait_for_timeout(200)
     path = IMAGES / f"{shot.name}.png"
