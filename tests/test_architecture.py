@@ -255,7 +255,8 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
 WITH_TORCH = (
     *("paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
-    *(f"before.{name}" for name in ("checks", "demo", "leaks", "measure", "plan", "resume", "selftest", "tune")),
+    *(f"before.{name}" for name in ("checks", "demo", "leaks", "measure", "members", "plan", "resume", "selftest")),
+    "before.tune",
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""
 

@@ -26,6 +26,7 @@ EXIT_CODES = {
     "ModelFileError": 1,
     "RunError": 1,
     "WriteError": 1,
+    "DivergedError": 1,
     "DeviceError": 1,
     "EngineError": 1,
     "NotFiniteError": 1,

@@ -16,6 +16,7 @@ NAMES = [
     "DataSettings",
     "DecodingSettings",
     "GlassformerError",
+    "Members",
     "ModelSettings",
     "Pair",
     "Plan",

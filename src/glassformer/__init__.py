@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from glassformer.before.members import Members
     from glassformer.before.plan import Plan, plan, train
     from glassformer.before.selftest import check
     from glassformer.data.tables import Pair, Table, read_table
@@ -42,6 +43,7 @@ _HOMES = {
     "DataSettings": "paper.settings",
     "DecodingSettings": "paper.settings",
     "GlassformerError": "errors",
+    "Members": "before.members",
     "ModelSettings": "paper.settings",
     "Pair": "data.tables",
     "Plan": "before.plan",
@@ -70,6 +72,7 @@ __all__ = [
     "DataSettings",
     "DecodingSettings",
     "GlassformerError",
+    "Members",
     "ModelSettings",
     "Pair",
     "Plan",
@@ -94,7 +97,7 @@ __all__ = [
 ]
 
 
-_OF_TRAINING = ("Plan", "Run", "check", "plan", "train")
+_OF_TRAINING = ("Members", "Plan", "Run", "check", "plan", "train")
 
 
 def __getattr__(name: str) -> Any:

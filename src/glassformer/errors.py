@@ -9,7 +9,8 @@
     │   └── TooLongError        1   texts that are longer than the model takes
     ├── ModelFileError          1   a model file that is missing, damaged or not valid
     ├── RunError                1   a run directory or output that cannot be found, trained or resumed
-    │   └── WriteError          1   a file that cannot be written, or a run directory that was moved
+    │   ├── WriteError          1   a file that cannot be written, or a run directory that was moved
+    │   └── DivergedError       1   a training whose loss is not finite
     ├── DeviceError             1   a device or precision that is not available, or too little memory
     ├── EngineError             1   an engine whose results differ from those of the model
     │   └── NotFiniteError      1   a log-probability that is NaN or infinite
@@ -118,6 +119,10 @@ class RunError(GlassformerError):
 
 class WriteError(RunError):
     """A file cannot be written, or a run directory was moved or removed during training."""
+
+
+class DivergedError(RunError):
+    """A training diverged: its loss is not finite."""
 
 
 class DeviceError(GlassformerError):

@@ -17,7 +17,7 @@ CONTRACT = {
     "audit": f"TABLE --valid --test --set --html --overwrite --strict {COLUMNS} {PRINTED}",
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
-    "train": f"TABLE --out --test --resume --overwrite --log {TRAINING} {PRINTED}",
+    "train": f"TABLE --out --test --resume --overwrite --members --log {TRAINING} {PRINTED}",
     "tune": f"TABLE --out --minutes {TRAINING} {PRINTED}",
     "check": f"TABLE {TRAINING} {PRINTED}",
     "runs": f"DIR {PRINTED}",

@@ -156,7 +156,9 @@ def _plan(
     """Decide for this process. `complete` are settings over which nothing is advised."""
     resumed, notices = None, tuple[Notice, ...]()
     if resume:
-        _check_alone(directory, init=init is not None, overwrite=overwrite)
+        check_alone(directory, init=init is not None, overwrite=overwrite)
+        if directory.members.is_dir():
+            raise UsageError("this run has members", where=str(directory.path), hint="Members(…, resume=True)")
         if is_before_first(directory):
             complete, init, notices = _begun_again(directory, given)
             given, overwrite = complete.model_dump(), True
@@ -166,6 +168,9 @@ def _plan(
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
+    if start is not None and start.members:
+        what, got = "a training starts from one model, not from several", f"{len(start.seeds)} members"
+        raise UsageError(what, where=str(init), got=got, hint="start from one of them: RUN/members/SEED")
     given = _with_columns_of(start, merge(given, settled := _settled_by(start, given, init)))
     data = DataSettings(**given.get("data", {}))
     table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
@@ -250,7 +255,7 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
     return check_settings(nested(overrides or {}))
 
 
-def _check_alone(directory: RunDirectory, **others: bool) -> None:
+def check_alone(directory: RunDirectory, **others: bool) -> None:
     """Raise UsageError when arguments are given that exclude `resume`."""
     for name, is_given in others.items():
         if is_given:

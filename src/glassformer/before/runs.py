@@ -58,13 +58,14 @@ class Comparison:
 
 
 def compare_runs(folder: Path) -> Comparison:
-    """Compare the runs in the folders of a directory, or the one run that it is.
+    """Compare the runs in the folders of a directory, or the one run that it is, or the members of that.
 
     A damaged run, and a folder that is not a run, are left out and named. Raises RunError for a directory that does not
     exist or contains no folder.
     """
     if not folder.is_dir():
         raise RunError("this is not a directory", where=str(folder), expected="a directory with runs in it")
+    folder = members if (members := RunDirectory(folder).members).is_dir() else folder
     own = RunDirectory(folder).recipe.exists()
     found = [folder] if own else sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
     if not found:

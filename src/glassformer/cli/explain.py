@@ -79,11 +79,14 @@ def explain(
     from glassformer.glassbox.trace import explain as explain_text
     from glassformer.ship.storage.modelfile import ModelFile
 
+    file = ModelFile.load(model)
+    if file.members:
+        reporter.warn(f"the first of the {len(file.seeds)} members is explained; translate answers with all of them")
     whole_trace = html is not None or (reporter.as_json and tensor is None)
     options = decoding_options(assignments, num_beams=beam)
     trace = explain_text(
         model,
-        source_of(text, ModelFile.load(model).source_tokenizer.inputs, features) if features else text,
+        source_of(text, file.source_tokenizer.inputs, features) if features else text,
         target=target,
         edits=edit or (),
         weights=html is not None or (tensor or "").endswith(WEIGHTS),

@@ -54,6 +54,9 @@ def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
     yield "width", f"d_model {model['d_model']}, d_ff {model['d_ff']}, {heads}"
     for name, count in facts["parameters"].items():
         yield f"parameters, {name}", f"{count:,}"
+    if model_file.members:
+        seeds = ", ".join(map(str, model_file.seeds))
+        yield "members", f"{len(model_file.seeds)} such models, with the seeds {seeds}; probabilities are averaged"
     if data.imported_from is not None:
         yield "imported from", data.imported_from
     rows = f"{data.train_rows:,} rows, {data.valid_rows:,} held out"

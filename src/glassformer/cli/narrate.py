@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.training import Run
     from glassformer.training.logs import Log
+    from glassformer.training.prepare import Prepared
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
@@ -108,7 +109,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
     from glassformer.training import events
 
     progress = progress_bar(reporter)
-    rows = "held-out" if run.prepared.valid is not None else "training"
+    rows = rows_measured(run.prepared)
     metric = ""
     with stop_gently(run.stop, reporter), progress:
         task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
@@ -118,7 +119,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                 log(event)
             match event:
                 case events.Started():
-                    reporter.print(_started(event))
+                    reporter.print(started(event))
                 case events.Progress():
                     speed = f"{event.tokens_per_second:,.0f} tokens/s"
                     text = f"loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}{metric}"
@@ -127,7 +128,7 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                     _print_validated(reporter, event, rows)
                     metric = f" · {event.metric} {event.value:.4f}"
                 case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
-                    reporter.warn(_unusual(event))
+                    reporter.warn(unusual(event))
                 case events.Stopped():
                     progress.stop()
                     reporter.print(
@@ -136,13 +137,10 @@ def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log
                     raise typer.Exit(EXIT_INTERRUPTED)
                 case events.Finished():
                     progress.stop()
-                    reporter.success(
-                        f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} "
-                        f"on {rows} rows; weights: {event.chosen}; model: {event.path}"
-                    )
+                    reporter.success(done(event, rows))
                     if jump := _jump(run, event):
                         reporter.print(jump)
-                    reporter.print(_calibrated(event))
+                    reporter.print(calibrated(event))
 
 
 def _jump(run: Run, finished: Any) -> str:
@@ -162,7 +160,20 @@ def _jump(run: Run, finished: Any) -> str:
     )
 
 
-def _calibrated(event: Any) -> str:
+def rows_measured(prepared: Prepared) -> str:
+    """Return which rows a run is measured on."""
+    return "held-out" if prepared.valid is not None else "training"
+
+
+def done(event: Any, rows: str) -> str:
+    """Return how a run ended, and where its model is."""
+    return (
+        f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} on {rows} rows; "
+        f"weights: {event.chosen}; model: {event.path}"
+    )
+
+
+def calibrated(event: Any) -> str:
     """Return whether answers get a probability."""
     from glassformer.inference.confidence import MIN_SOURCES
 
@@ -174,7 +185,7 @@ def _calibrated(event: Any) -> str:
     )
 
 
-def _started(event: Any) -> str:
+def started(event: Any) -> str:
     resumed = f"; resumed after step {event.step:,}" if event.resumed else ""
     return (
         f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
@@ -184,7 +195,7 @@ def _started(event: Any) -> str:
     )
 
 
-def _unusual(event: Any) -> str:
+def unusual(event: Any) -> str:
     """Return what happened, and what the run does about it."""
     from glassformer.training import events
 
@@ -208,9 +219,14 @@ def _unusual(event: Any) -> str:
     )
 
 
-def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
+def validated(event: Any, rows: str) -> str:
+    """Return the result of a validation in one line."""
     best = "  (best so far)" if event.best else ""
-    reporter.print(f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}")
+    return f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}"
+
+
+def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
+    reporter.print(validated(event, rows))
     for sample in event.samples:
         source, gold, answer = (printable(shortened(text)) for text in sample)
         mark, expected = ("✓", "") if sample.is_right else ("✗", f"   (gold: {gold})")

@@ -30,6 +30,10 @@ def train(
         bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    members: Annotated[
+        int | None,
+        typer.Option("--members", min=2, help="Train N models with N random seeds; one model file answers with all."),
+    ] = None,
     log: Annotated[
         list[str] | None,
         typer.Option("--log", help="tensorboard (extra): its event files, in RUN/tensorboard."),
@@ -43,6 +47,9 @@ def train(
     from glassformer.before.selftest import check_before_training
     from glassformer.training.logs import open_log
 
+    if members is not None or (resume and (out / "members").is_dir()):
+        _train_members(table, out, members, training, reporter, test=test, resume=resume, overwrite=overwrite, log=log)
+        return
     logs = [open_log(name, out, reporter.warn) for name in dict.fromkeys(log or []) if is_first_process()]
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
     print_plan(reporter, planned, planned.directory.ledger)
@@ -51,6 +58,36 @@ def train(
     follow(planned.run(training.device), reporter, again, logs)
     if planned.processes.is_first:
         _finish(reporter, planned, training.device)
+
+
+def _train_members(
+    table: str,
+    out: Path,
+    n: int | None,
+    training: Training,
+    reporter: Reporter,
+    *,
+    test: str | None,
+    resume: bool,
+    overwrite: bool,
+    log: list[str] | None,
+) -> None:
+    """Train several models into one."""
+    from glassformer.before.members import Members
+    from glassformer.cli.narrate_members import follow_members
+    from glassformer.errors import UsageError
+
+    if log:
+        raise UsageError("--log is of one model", got="--log and --members", hint="leave out --log")
+    options: dict[str, Any] = {"valid": training.valid, "init": training.init, "device": training.device}
+    members = Members(
+        table, out, n, overrides=training.overrides(), test=test, resume=resume, overwrite=overwrite, **options
+    )
+    print_plan(reporter, members.planned, members.directory.ledger)
+    follow_members(
+        members, reporter, resume_command(table, out, valid=training.valid, test=test, device=training.device)
+    )
+    _finish(reporter, members.planned, training.device)
 
 
 def _report_self_test(reporter: Reporter, tested: SelfTest | None) -> None:

@@ -304,7 +304,7 @@ def translate(
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
     from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile, each_model
 
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
     check_cluster(computing.on, source)
@@ -319,7 +319,7 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = choosing.search(models[0], decoding, long, placed)
     search = allowing.added(replace(search, n_rivals=form.rivals), models[0])
-    search = form.with_confidence(search, models, rows)
+    search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:

@@ -185,12 +185,15 @@ class Explained:
     ) -> Explained:
         """A text with a model, which is loaded if `model` is a path; `options` replace fields of `decoding`.
 
+        Of a file with members the first one is explained.
+
         Raises UsageError for more than MAX_BEAMS and MAX_POSITIONS.
         """
         path = None
         if isinstance(model, str | Path):
             path = find_model(local_model(model))
             model = ModelFile.load(path)
+        model = model.first if isinstance(model, ModelFile) else model
         translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
         base = decoding or translator.settings.decoding
         chosen = base.override(options | {"do_sample": False})

@@ -124,8 +124,8 @@ def check_calibrated(
 ) -> Calibration:
     """Return the calibration of a search. Raises UsageError where there is none."""
     what = "the probability that an answer is right is not known"
-    if len(model_files) > 1:
-        raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model")
+    if len(model_files) > 1 + len(model_files[0].members):  # a file with its members is calibrated as one
+        raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model file")
     if decoding.do_sample:
         raise UsageError(what, got="an answer that is sampled", expected="greedy search or a beam")
     if chosen:

@@ -25,7 +25,7 @@ from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import GreedyFirst, Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.hub import local_model
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import Inputs, compose_values, is_not_empty
 
@@ -141,12 +141,12 @@ class Translator:
         for other in ensemble:
             _check_same_vocabulary(model_file, other)
         self.model_file = model_file
-        self.model_files = (model_file, *ensemble)
+        self.model_files = each_model((model_file, *ensemble))
         self.n_models = len(self.model_files)
         self.settings = model_file.settings
         self.source_tokenizer: Tokenizer = model_file.source_tokenizer
         self.target_tokenizer: Tokenizer = model_file.target_tokenizer
-        self.engine: Engine = load_engine(engine, (model_file, *ensemble), device, precision)
+        self.engine: Engine = load_engine(engine, self.model_files, device, precision)
         self._rebuild = functools.partial(
             type(self), ensemble=tuple(ensemble), device=device, precision=precision, engine=engine
         )
@@ -167,7 +167,7 @@ class Translator:
     ) -> Translator:
         """Read a model file, a run directory or a model of the hub (`hf://owner/name`).
 
-        `ensemble` names further models whose probabilities are averaged.
+        `ensemble` names further models whose probabilities are averaged, as are those of the members of one file.
 
         `engine` is "numpy" on a CPU in float32, "torch" elsewhere ("auto"), or "ctranslate2" (an extra), which is
         compared with "numpy" once. Raises
@@ -187,8 +187,8 @@ class Translator:
     @functools.cached_property
     def trained_sources(self) -> TrainedSources:
         """The sources that the models were trained on, from the files of their runs."""
-        found = (TrainedSources.of_model(file.path, file.data.sources_digest) for file in self.model_files)
-        return functools.reduce(operator.or_, found)
+        found = dict.fromkeys((file.path, file.data.sources_digest) for file in self.model_files)
+        return functools.reduce(operator.or_, (TrainedSources.of_model(*one) for one in found))
 
     @property
     def inputs(self) -> Inputs:
@@ -252,7 +252,7 @@ class Translator:
             guide, forced, unmatched = constraint.guide(self.target_tokenizer, starts, forced, max_new_tokens)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
-        is_free = self.n_models == 1 and prefixes is None and constraint is None
+        is_free = self.n_models == 1 + len(self.model_file.members) and prefixes is None and constraint is None
         is_known = is_free and has_probability(self.model_file.calibration, decoding)
         calibration = self.model_file.calibration if is_known else None
 

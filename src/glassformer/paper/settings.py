@@ -110,6 +110,7 @@ class DataSettings(_Frozen):
     )
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
+    split_seed: NotNegative | None = _setting(None, "random seed of the rows held out; unset: training.seed")
 
     @field_validator("source", "features", "target")
     @classmethod
@@ -332,6 +333,11 @@ class Settings(_Frozen):
         if self.model.tied_embeddings == "all" and not self.tokens.shared:
             raise ValueError('tied_embeddings="all" needs one vocabulary: set tokens.shared=true, or "target"')
         return self
+
+    @property
+    def split_seed(self) -> int:
+        """The random seed of the rows that are held out."""
+        return self.training.seed if self.data.split_seed is None else self.data.split_seed
 
     @property
     def max_source_tokens(self) -> int:

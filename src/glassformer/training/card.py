@@ -13,10 +13,15 @@ from glassformer.training.events import Change, Finished
 from glassformer.training.prepare import Prepared
 
 
-def model_card(prepared: Prepared, finished: Finished, changes: Sequence[Change] = ()) -> str:
+def model_card(
+    prepared: Prepared,
+    finished: Finished,
+    changes: Sequence[Change] = (),
+    more: str = "`history.jsonl` the events of the training",
+) -> str:
     """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it.
 
-    `changes` are the settings that were changed when the run was resumed.
+    `changes` are the settings that were changed when the run was resumed; `more` says what else is in the run.
     """
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
@@ -53,7 +58,7 @@ d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters
 | weights | {finished.chosen} |
 | {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 {calibrated}
-`recipe.toml` holds the complete recipe, `history.jsonl` the events of the training.
+`recipe.toml` holds the complete recipe, {more}.
 
 ```
 glassformer translate model.safetensors INPUT

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.data.batches import batches_of_epoch, padding_fraction
-from glassformer.errors import RunError, UsageError
+from glassformer.errors import DivergedError, UsageError
 from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, resolve_precision, set_weights
 from glassformer.inference.translator import Translator
 from glassformer.paper.kernels.cpu import configure_memory
@@ -269,7 +269,7 @@ class Run:
     def _restore(self) -> Restored:
         """Go back to the newest checkpoint, or to the beginning, with half the learning rate.
 
-        Raises RunError when that was done `MAX_RESTORED` times.
+        Raises DivergedError when that was done `MAX_RESTORED` times.
         """
         position = self.position
         seconds, factor, limit = position.seconds, position.rate_factor / 2, position.max_tokens
@@ -327,8 +327,8 @@ class Run:
                 tokens_per_second=reading.tokens_per_second,
             )
 
-    def _diverged(self) -> RunError:
-        return RunError(
+    def _diverged(self) -> DivergedError:
+        return DivergedError(
             f"training diverged: the loss is not finite by step {self.position.step:,}",
             where=str(self.directory.path),
             hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
@@ -369,7 +369,7 @@ class Run:
         if metrics.chosen is None or not is_done:
             kept = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
-            calibration = self._from_first(lambda: self.prepared.calibrate(weights, str(self.device)))
+            calibration = self._from_first(lambda: self._calibrate(weights))
             self.output.chosen(weights, metrics, errors, calibration)
         assert metrics.value is not None
         assert metrics.chosen is not None
@@ -380,6 +380,9 @@ class Run:
         )
         self.output.card(finished, self.changes)
         return finished
+
+    def _calibrate(self, weights: Arrays) -> Calibration | None:
+        return self.prepared.calibrate(self.prepared.model_file(weights, Metrics()), str(self.device))
 
     def _best(self) -> tuple[Arrays, Metrics, Calibration | None, bool]:
         """Read the best weights, their records, and whether the weights of the run were chosen before."""

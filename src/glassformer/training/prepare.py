@@ -97,12 +97,12 @@ class Prepared:
         sides = self.source_tokenizer, self.target_tokenizer
         return ModelFile(self.settings, *sides, tensors, self.data, metrics, calibration=calibration)
 
-    def calibrate(self, tensors: dict[str, Any], device: str) -> Calibration | None:
+    def calibrate(self, model_file: ModelFile, device: str) -> Calibration | None:
         """Calibrate a model of this preparation on the held-out rows; None if they have too few sources."""
         pairs = [self.valid_pairs[row] for row in spread(len(self.valid_pairs), self.settings.data.max_valid_rows)]
         if len(group_by_source(pairs)) < MIN_SOURCES:
             return None
-        return calibrate(Translator(self.model_file(tensors, Metrics()), device=device), pairs)
+        return calibrate(Translator(model_file, device=device), pairs)
 
 
 def tables_of(table: Table, valid: Table | None) -> dict[str, str]:
@@ -135,10 +135,10 @@ def prepare(
     that more than half of them exceed, tokens of which too many are unknown.
     """
     _check_rows(table)
-    data, seed = settings.data, settings.training.seed
+    data = settings.data
     held_out = np.empty(0, np.int64)
     if valid is None:
-        held_out = held_out_rows(table.pairs, data.valid_fraction, data.max_valid_rows, seed)
+        held_out = held_out_rows(table.pairs, data.valid_fraction, data.max_valid_rows, settings.split_seed)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:

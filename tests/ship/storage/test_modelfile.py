@@ -23,13 +23,15 @@ from safetensors.numpy import load_file, save_file
 
 from glassformer.errors import MissingExtraError, ModelFileError
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TrainingSettings
 from glassformer.ship.storage import container, modelfile
 from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.modelfile import (
     FORMAT,
+    FORMAT_OF_MEMBERS,
     ModelFile,
     find_model,
+    join,
     library_versions,
     tensor_shapes,
 )
@@ -204,6 +206,62 @@ def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypat
         ModelFile.load(tmp_path / "m.safetensors")
 
 
+# Members
+
+
+def several() -> ModelFile:
+    """Three models in one, with the seeds 1, 5 and 6."""
+    files = [example()]
+    for seed in (5, 6):
+        settings = files[0].settings.model_copy(update={"training": TrainingSettings(seed=seed)})
+        tensors = {name: array + seed for name, array in files[0].tensors.items()}
+        files.append(replace(files[0], settings=settings, tensors=tensors, metrics=Metrics(value=seed / 10)))
+    return join(files)
+
+
+def test_the_members_of_a_file_are_loaded_unchanged(path):
+    several().save(path)
+    loaded = ModelFile.load(path)
+    assert loaded.seeds == [1, 5, 6]
+    assert [one.metrics.value for one in (loaded, *loaded.members)] == [1.0, 0.5, 0.6]
+    for one, made in zip((loaded, *loaded.members), (several(), *several().members), strict=True):
+        assert one.tensors.keys() == made.tensors.keys()
+        assert all((one.tensors[name] == array).all() for name, array in made.tensors.items())
+        assert one.settings == made.settings
+    assert loaded.first.members == ()
+    assert loaded.n_parameters == example().n_parameters
+
+
+def test_a_release_without_members_refuses_their_file(path):
+    several().save(path)
+    with pytest.raises(ModelFileError, match="another format version") as caught:
+        read_tensors(path, FORMAT)
+    assert (caught.value.got, caught.value.expected) == ("3", "2")
+
+
+@pytest.mark.parametrize(
+    ("format_name", "members", "what"),
+    [
+        (FORMAT_OF_MEMBERS, None, "the file has no valid 'members'"),
+        (FORMAT_OF_MEMBERS, [], "the file has no valid 'members'"),
+        (FORMAT_OF_MEMBERS, {"seed": 5}, "the file has no valid 'members'"),
+        (FORMAT_OF_MEMBERS, [3, 4], "the file has no valid 'members'"),
+        (FORMAT, [{"seed": 5, "metrics": {}}] * 2, "the file has no valid 'members'"),
+        (FORMAT_OF_MEMBERS, [{"seed": -1, "metrics": {}}] * 2, "'members.seed' in the model file is not valid"),
+        (FORMAT_OF_MEMBERS, [{"seed": 5, "metrics": {"value": "x"}}] * 2, "'metrics.value' in the model file is not"),
+        (FORMAT_OF_MEMBERS, [{"seed": 5, "metrics": {}}], "the tensor 'members.3."),
+        (FORMAT_OF_MEMBERS, [{"seed": 5, "metrics": {}}] * 3, "the tensor 'members.4."),
+        (FORMAT_OF_MEMBERS, [{"seed": 5, "metrics": {}}] * 999, "the model file has fewer tensors than layers"),
+    ],
+)
+def test_members_that_are_not_valid_are_refused(path, format_name, members, what):
+    several().save(path)
+    tensors, parts = read_tensors(path, FORMAT_OF_MEMBERS)
+    parts |= {"members": members}
+    write_tensors(path, format_name, tensors, {name: part for name, part in parts.items() if part is not None})
+    refused(path, what=what)
+
+
 # Names, shapes, numbers
 
 
@@ -295,7 +353,7 @@ def test_another_version_of_the_format_is_named(path):
     tensors, parts = parts_of(path)
     write_tensors(path, "glassformer-model/99", tensors, parts)
     error = refused(path, what="another format version", hint="use the glassformer release that wrote it")
-    assert (error.got, error.expected) == ("99", "2")
+    assert (error.got, error.expected) == ("99", "2 or 3")
 
 
 # Hostile: all of these have a digest that fits

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -84,11 +84,7 @@ def export(
     exists or cannot be written, and EngineError when the answers differ; then nothing is written.
     """
     if ensemble:
-        raise UsageError(
-            "an export holds one model, not an ensemble",
-            got=f"{1 + len(ensemble)} models",
-            hint="export each model by itself; glassformer translate and glassformer serve run an ensemble",
-        )
+        _refuse_ensemble(1 + len(ensemble))
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
     chosen = precision or target.precisions[0]
@@ -97,6 +93,8 @@ def export(
     check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
+    if model_file.members:
+        _refuse_ensemble(len(model_file.seeds))
     target.check_supported(model_file)
     if chosen == "float16":
         _check_float16(model_file)
@@ -114,6 +112,14 @@ def export(
         (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return Exported(out, to, chosen, n_bytes, check)
+
+
+def _refuse_ensemble(n_models: int) -> NoReturn:
+    raise UsageError(
+        "an export holds one model, not an ensemble",
+        got=f"{n_models} models",
+        hint="export each model by itself (members: RUN/members/SEED); glassformer translate and serve run an ensemble",
+    )
 
 
 def _rows_to_check(

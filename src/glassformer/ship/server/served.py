@@ -117,7 +117,7 @@ class Served:
             raise UsageError(
                 "a trace opens one model, and this server answers with an ensemble",
                 got=f"{self.translator.n_models} models",
-                hint="serve one of them without --ensemble, or use /api/translate",
+                hint="serve one of them by itself (members: RUN/members/SEED), or use /api/translate",
             )
         return await self.worker.acall(lambda: self._trace(body))
 

@@ -1,9 +1,9 @@
 """One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
 
 The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics`,
-`versions` and, if there is one, `calibration`, and `digest`, a SHA-256 over metadata and tensors. Reading checks
-version, names and sizes before any tensor is read, then the digest. The file contains no code. `docs/model-file.md`
-describes the format.
+`versions` and, if there are any, `calibration` and `members`, and `digest`, a SHA-256 over metadata and tensors.
+Reading checks version, names and sizes before any tensor is read, then the digest. The file contains no code.
+`docs/model-file.md` describes the format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,13 @@ import numpy as np
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.ship.storage.container import Arrays, open_container, write_tensors
-from glassformer.ship.storage.records import Calibration, Metrics, TrainingData, read_versions
+from glassformer.ship.storage.records import Calibration, Member, Metrics, TrainingData, read_versions
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
 
-FORMAT = "glassformer-model/2"
+FORMAT, FORMAT_OF_MEMBERS = "glassformer-model/2", "glassformer-model/3"
+"""Of a file with one model, and with several: a release that knows no members does not answer with the first one."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class ModelFile:
 
     `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
     validation, `versions` the libraries that created the model. `path` is the file that it was read from, `calibration`
-    what gives the probability that an answer is right, if there is one.
+    what gives the probability that an answer is right, if there is one. `members` are further models of the same
+    recipe: the probabilities of all are averaged, and calibration and metrics are those of all together.
     """
 
     settings: Settings
@@ -50,10 +52,21 @@ class ModelFile:
     versions: dict[str, str] = field(default_factory=lambda: library_versions())
     path: Path | None = field(default=None, compare=False)
     calibration: Calibration | None = None
+    members: tuple[ModelFile, ...] = ()
+
+    @property
+    def first(self) -> ModelFile:
+        """The first model by itself, where there are several."""
+        return replace(self, members=(), calibration=None) if self.members else self
+
+    @property
+    def seeds(self) -> list[int]:
+        """The random seed of each model."""
+        return [one.settings.training.seed for one in (self, *self.members)]
 
     @property
     def n_parameters(self) -> int:
-        """The number of values of all tensors."""
+        """The number of values of all tensors of one model."""
         return sum(array.size for array in self.tensors.values())
 
     @functools.cached_property
@@ -69,10 +82,14 @@ class ModelFile:
     def save(self, path: Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
         calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
+        members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
+        tensors = dict(self.tensors)
+        for number, one in enumerate(self.members, 2):
+            tensors |= {_of_member(number, name): array for name, array in one.tensors.items()}
         write_tensors(
             path,
-            FORMAT,
-            self.tensors,
+            FORMAT_OF_MEMBERS if members else FORMAT,
+            tensors,
             {
                 "settings": self.settings.model_dump(mode="json"),
                 "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
@@ -80,6 +97,7 @@ class ModelFile:
                 "metrics": self.metrics.to_dict(),
                 "versions": self.versions,
                 **calibration,
+                **({"members": members} if members else {}),
             },
         )
 
@@ -91,7 +109,7 @@ class ModelFile:
         MissingExtraError when the library of its tokenizer is not installed.
         """
         path = find_model(path)
-        with open_container(path, FORMAT) as container:
+        with open_container(path, FORMAT, FORMAT_OF_MEMBERS) as container:
             parts = container.parts
             try:
                 settings = Settings(**_part(parts, "settings"))
@@ -105,10 +123,15 @@ class ModelFile:
             data.check_vocabularies(len(source), len(target))
             versions = read_versions(_part(parts, "versions"))
             calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
-            _check_shapes(container.shapes, settings.model, len(source), len(target))
+            members = _read_members(parts, is_needed=container.header["format"] == FORMAT_OF_MEMBERS)
+            measured = [Metrics(**one.metrics) for one in members]
+            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
             tensors = container.read()
             _check_finite(tensors)
-        return cls(settings, source, target, tensors, data, metrics, versions, path, calibration)
+        own = {name: tensors[name] for name in tensor_shapes(settings.model, len(source), len(target))}
+        found = cls(settings, source, target, own, data, metrics, versions, path, calibration)
+        records = enumerate(zip(members, measured, strict=True), 2)
+        return replace(found, members=tuple(_member(found, i, *record, tensors) for i, record in records))
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
@@ -135,6 +158,7 @@ class ModelFile:
             },
             "metrics": self.metrics.to_dict(),
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "seeds": self.seeds,
             "never_trained": {
                 "source": _never_trained(self.source_tokenizer, self.data.source_counts),
                 "target": _never_trained(self.target_tokenizer, self.data.target_counts),
@@ -201,6 +225,42 @@ def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part
 
 
+# Members
+
+
+def join(files: Sequence[ModelFile]) -> ModelFile:
+    """Return one model file of several models with the same settings, vocabularies and data, without a calibration."""
+    first, *others = (replace(file, members=(), calibration=None) for file in files)
+    return replace(first, members=tuple(others))
+
+
+def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
+    """Return each file and, after it, its members: all models whose probabilities are averaged."""
+    return tuple(one for file in files for one in (file, *file.members))
+
+
+def _of_member(number: int, name: str) -> str:
+    """Return the name in the file of a tensor of a member, which is number 2, 3, …"""
+    return f"members.{number}.{name}"
+
+
+def _read_members(parts: Mapping[str, Any], *, is_needed: bool) -> list[Member]:
+    """Return the records of the members. Raises ModelFileError for a file of a version that needs them, without."""
+    found = parts.get("members", [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found) or bool(found) != is_needed:
+        expected = "a list of JSON objects" if is_needed else "none in this version of the format"
+        raise ModelFileError("the file has no valid 'members'", expected=expected)
+    return [Member(**one) for one in found]
+
+
+def _member(file: ModelFile, number: int, record: Member, metrics: Metrics, tensors: Arrays) -> ModelFile:
+    """Return a member of a file from its records and all tensors."""
+    settings = file.settings
+    seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
+    own = {name: tensors[_of_member(number, name)] for name in file.tensors}
+    return replace(file, settings=seeded, tensors=own, metrics=metrics, calibration=None)
+
+
 # Names and sizes of the tensors
 
 
@@ -249,14 +309,23 @@ def count_parameters(model: ModelSettings, source_size: int, target_size: int) -
 
 
 def _check_shapes(
-    found: Mapping[str, tuple[str, tuple[int, ...]]], model: ModelSettings, source_size: int, target_size: int
+    found: Mapping[str, tuple[str, tuple[int, ...]]],
+    model: ModelSettings,
+    source_size: int,
+    target_size: int,
+    n_models: int = 1,
 ) -> None:
-    """Raise ModelFileError unless a file has exactly the tensors that the settings define."""
-    if model.n_encoder_layers + model.n_decoder_layers > len(found):  # a huge depth would take long to list
+    """Raise ModelFileError unless a file has exactly the tensors that the settings define, for each of its models."""
+    depth = model.n_encoder_layers + model.n_decoder_layers
+    if depth * n_models > len(found):  # a huge depth would take long to list
         raise ModelFileError("the model file has fewer tensors than layers")
     if model.tied_embeddings == "all" and source_size != target_size:
         raise ModelFileError("a shared embedding needs vocabularies of the same size")
     shapes = tensor_shapes(model, source_size, target_size)
+    for number in range(2, n_models + 1):
+        shapes |= {
+            _of_member(number, name): shape for name, shape in tensor_shapes(model, source_size, target_size).items()
+        }
     expected = {name: ("float32", shape) for name, shape in shapes.items()}
     for name in sorted(expected.keys() | found.keys()):
         got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))

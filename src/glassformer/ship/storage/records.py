@@ -3,6 +3,7 @@
     TrainingData   the data that the model was trained on
     Metrics        the result of its validation
     Calibration    what gives the probability that an answer is right
+    Member         a further model in the file
     read_versions  the libraries that created it
 
 Raises ModelFileError, with the name of the field, for a value of another type or out of bounds.
@@ -152,6 +153,15 @@ class Calibration(_Record):
         """What it was fitted on, in words."""
         rows = f"held-out sources{'' if self.table is None else f' of {self.table}'}"
         return f"calibrated on {self.sources:,} {rows}, {self.right:,} of which were answered rightly"
+
+
+class Member(_Record):
+    """A further model of a file, of the same recipe with another random seed."""
+
+    part: ClassVar[str] = "members"
+
+    seed: Count = Field(description="random seed of its training")
+    metrics: dict[str, Any] = Field(description="the result of its validation")
 
 
 def read_versions(saved: dict[str, Any]) -> dict[str, str]:

@@ -11,6 +11,7 @@ RUN/
 ├── README.md            a model card
 ├── learning_curve.svg   the losses and the metric, as a picture
 ├── tensorboard/         its event files, if requested
+├── members/             with --members: a run for each random seed; RUN then has no history and no checkpoints
 ├── .lock                exists while a process trains here
 ├── .replaced/           the run that --overwrite replaces, until the new one has its first model
 └── checkpoints/
@@ -56,6 +57,7 @@ class RunDirectory:
         self.sources = path / "sources.safetensors"
         self.card = path / "README.md"
         self.curve = path / "learning_curve.svg"
+        self.members = path / "members"
         self.lock = path / ".lock"
         self.replaced = path / ".replaced"
         self._half_replaced = path / ".replaced.part"  # a run while its files are moved to `replaced`, or back
@@ -190,7 +192,7 @@ class RunDirectory:
     def _is_own(self, file: Path) -> bool:
         """Return whether a run writes a file of this name."""
         own = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources, self.card}
-        own |= {self.curve, self.path / "tensorboard", self.replaced, self._half_replaced}
+        own |= {self.curve, self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
         return file in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
 
     # Replacement of a run
@@ -217,7 +219,8 @@ class RunDirectory:
 
     def restore_replaced(self) -> None:
         """Restore the replaced run, if the new one ended before it had a model or could be resumed."""
-        if self.replaced.exists() and not self.model.exists() and not self.resume.exists():
+        resumable = [self.resume, *self.members.glob(f"*/checkpoints/{self.resume.name}")]
+        if self.replaced.exists() and not self.model.exists() and not any(map(Path.exists, resumable)):
             self.check_locked()
             with writing(self.path):
                 self._clear()

@@ -1,0 +1,312 @@
+"""Several models of one recipe, each with another random seed, in one model file: `glassformer train --members N`.
+
+    members = Members("pairs.csv", "run", 5)
+    for seed, event in members: ...             or members.finish()
+
+RUN/members/SEED is an ordinary run, in a process of its own. As many train at the same time as PyTorch has threads in
+this process, which are divided among them; on a GPU they train one after the other. The rows that are held out are
+those of the first seed in all of them, so the model of all can be measured and calibrated on them.
+
+A member gets what to train, pickled, on its standard input, and sends its events back on its standard output. It stops
+and saves when its input ends, so also when this process was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.before.plan import check_alone, plan
+from glassformer.before.recipes.overrides import merge, nested
+from glassformer.before.resume import check_tables, differences, recipe_of_run
+from glassformer.data.given import Given
+from glassformer.data.pairs import Pair
+from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError
+from glassformer.inference.engines.torch import find_device
+from glassformer.inference.metrics import group_by_source, quick_metric
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.files import write_text
+from glassformer.ship.storage.modelfile import ModelFile, join
+from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.training.card import model_card
+from glassformer.training.checkpoints import read_resume
+from glassformer.training.events import Event, Finished, Saved
+from glassformer.training.output import init_of, recipe_of
+
+PROGRAM = "import sys; sys.path[:] = {path!r}; from glassformer.before.members import train_member; train_member()"
+MIN_MEMBERS = 2
+
+
+class Members:
+    """The training of several models, as an iterable of (seed, event); the last event, of all, has the seed None.
+
+    The seeds are `training.seed` and those that follow; `n` is their number, when resumed by default that of before.
+    The other arguments are those of `plan`. `diverged` has the error of each member that is left out.
+
+    Raises the errors of `plan`, and UsageError for fewer than two members, or under `torchrun`. The iteration raises
+    the error of a member that did not diverge, when the others have saved and stopped, and RunError when fewer than two
+    are left.
+    """
+
+    def __init__(
+        self,
+        pairs: Given,
+        out: str | Path = "run",
+        n: int | None = None,
+        *,
+        overrides: Settings | Mapping[str, Any] | None = None,
+        valid: Given | None = None,
+        test: Given | None = None,
+        init: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        device: str = "auto",
+    ) -> None:
+        self.directory, self.resumed, self.overwrite, self.device = RunDirectory(Path(out)), resume, overwrite, device
+        if resume:
+            check_alone(self.directory, init=init is not None, overwrite=overwrite)
+            n = n or sum(1 for _ in self.directory.members.glob("*"))
+            overrides, init = self._resumed_settings(overrides), init_of(self.directory.recipe)
+        if n is None or n < MIN_MEMBERS:
+            raise UsageError("there are too few members", got=str(n), expected=f"at least {MIN_MEMBERS}")
+        options = {"overrides": overrides, "valid": valid, "test": test, "init": init}
+        self.planned = plan(pairs, out, **options, overwrite=overwrite or resume)  # type: ignore[arg-type]
+        if self.planned.processes.count > 1:
+            raise UsageError("members train in processes of their own", got="torchrun", hint="without torchrun")
+        self.settings = self.planned.settings
+        self.seeds = [self.settings.training.seed + i for i in range(n)]
+        self.diverged: dict[int, DivergedError] = {}
+        self._given = {  # a table that is not a file can be read only once
+            "pairs": pairs if isinstance(pairs, str | Path) else self.planned.table,
+            "valid": valid if isinstance(valid, str | Path) else self.planned.valid,
+        }
+        for seed in self.seeds if resume else ():
+            if (checkpoint := self._run(seed).resume).exists():
+                check_tables(read_resume(checkpoint), self.planned.table, self.planned.valid, checkpoint)
+        self._stopping = False
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
+
+    def stop(self) -> None:
+        """Save and stop all members after their current updates."""
+        self._stopping = True
+        for process in self._processes.values():
+            _end_input(process)
+
+    def finish(self) -> Translator:
+        """Train to the end and load the model of all members."""
+        for _ in self:
+            pass
+        return Translator.load(self.directory.model, device=self.device)
+
+    def __iter__(self) -> Iterator[tuple[int | None, Event]]:
+        directory = self.directory
+        with directory.locked():
+            directory.recover()
+            if not self.resumed:
+                directory.create(overwrite=self.overwrite)
+                start = self.planned.start
+                write_text(directory.recipe, recipe_of(self.settings, (), start.path if start else None))
+            for seed in self.seeds:
+                self._run(seed).path.mkdir(parents=True, exist_ok=True)
+            try:
+                yield from self._train()
+            finally:
+                for process in self._processes.values():
+                    process.kill()
+                    _close(process)
+                directory.restore_replaced()
+            if not self._stopping:
+                yield None, self._join()
+
+    def _resumed_settings(self, overrides: Settings | Mapping[str, Any] | None) -> Settings:
+        """Return the settings that the members were begun with. Raises UsageError when others are given."""
+        if not self.directory.members.is_dir():
+            hint = "start them without --resume"
+            raise RunError("there are no members to resume", where=str(self.directory.path), hint=hint)
+        settings = recipe_of_run(self.directory.recipe, "start again, with --overwrite")
+        given = overrides.model_dump(exclude_unset=True) if isinstance(overrides, Settings) else nested(overrides or {})
+        if differences(settings, Settings(**merge(settings.model_dump(), given))):
+            what = "the settings of members cannot change when they are resumed"
+            raise UsageError(what, where=str(self.directory.recipe), hint="leave them out, or start again: --overwrite")
+        return settings
+
+    # The runs
+
+    def _run(self, seed: int) -> RunDirectory:
+        return RunDirectory(self.directory.members / str(seed))
+
+    def _train(self) -> Iterator[tuple[int, Event]]:
+        """Train the members that are not finished; yield their events."""
+        waiting = [seed for seed in self.seeds if not self._run(seed).card.exists()]
+        n_threads = torch.get_num_threads() if find_device(self.device).type == "cpu" else 1
+        at_once = max(1, min(n_threads, len(waiting)))
+        error: GlassformerError | None = None
+        while self._processes or (waiting and not self._stopping):
+            while waiting and len(self._processes) < at_once and not self._stopping:
+                self._start(waiting.pop(0), n_threads // at_once)
+            seed, found = self._queue.get()
+            if isinstance(found, Event):
+                if isinstance(found, Saved):
+                    self.directory.discard_replaced()
+                yield seed, found
+            elif isinstance(found, DivergedError):
+                self.diverged[seed] = found
+            elif isinstance(found, GlassformerError):
+                error = error or found
+                self.stop()
+            else:  # it has ended
+                _close(self._processes.pop(seed))
+        if error is not None:
+            raise error
+
+    def _start(self, seed: int, n_threads: int) -> None:
+        """Start the process of a member, and a thread that puts what it sends into the queue."""
+        run = self._run(seed)
+        resume = run.recipe.exists()
+        changes = {"training": {"seed": seed}, "data": {"split_seed": self.settings.split_seed}}
+        settings = Settings(**merge(self.settings.model_dump(), changes))
+        arguments: dict[str, Any] = {**self._given, "out": run.path, "resume": resume}
+        if not resume:
+            arguments |= {"overrides": settings, "init": self.planned.init}
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM.format(path=sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": str(n_threads)},
+            start_new_session=True,  # Ctrl-C reaches this process alone
+        )
+        self._processes[seed] = process
+        threading.Thread(target=self._read, args=(seed, process, (arguments, self.device)), daemon=True).start()
+        if self._stopping:  # meanwhile
+            self.stop()
+
+    def _read(self, seed: int, process: subprocess.Popen[bytes], task: object) -> None:
+        """Give a process its task, and put what it sends into the queue, and None at its end."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        last: object = None
+        with contextlib.suppress(OSError, ValueError):  # it is stopping
+            pickle.dump(task, process.stdin)
+            process.stdin.flush()
+        try:
+            while True:
+                last = pickle.load(process.stdout)
+                self._queue.put((seed, last))
+        except Exception:  # the end, or what a process wrote that was killed meanwhile
+            if process.wait() and not isinstance(last, GlassformerError):
+                what, where = "the process of a member ended before its training", str(self._run(seed).path)
+                got = f"exit code {process.returncode}"
+                self._queue.put((seed, RunError(what, where=where, got=got, hint="resume it with --resume")))
+            self._queue.put((seed, None))
+
+    # The model of all
+
+    def _join(self) -> Finished:
+        """Write the model of all members that did not diverge, its card, and what the first run knows of the data."""
+        finished = [seed for seed in self.seeds if seed not in self.diverged]
+        if len(finished) < MIN_MEMBERS:
+            raise RunError(
+                f"fewer than {MIN_MEMBERS} members are left: the others diverged",
+                where=str(self.directory.path),
+                got=f"{len(finished)} of {len(self.seeds)}",
+                hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
+            ) from next(iter(self.diverged.values()))
+        directory, prepared = self.directory, self.planned.prepared
+        files = [ModelFile.load(self._run(seed).path) for seed in finished]
+        joined = join(files)
+        translator = Translator(joined, device=self.device)
+        seeds = ", ".join(map(str, finished))
+        metrics = _measured(translator, prepared.valid_pairs, f"{len(files)} members, with the seeds {seeds}")
+        calibration = prepared.calibrate(joined, self.device)
+        prepared.write_ledger(directory.ledger)
+        prepared.trained.save(directory.sources)
+        if prepared.valid_pairs:
+            directory.write_held_out(*prepared.held_out_rows)
+        replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
+        ends = [read_resume(self._run(seed).resume).position for seed in finished]
+        event = Finished(
+            sum(end.step for end in ends),
+            sum(end.seconds for end in ends),
+            reason="all members are trained",
+            chosen=metrics.chosen or "",
+            metric=metrics.metric or "loss",
+            value=math.nan if metrics.value is None else metrics.value,
+            path=directory.model,
+            calibrated=0 if calibration is None else calibration.sources,
+        )
+        write_text(directory.card, model_card(prepared, event, more="`members` the run of each of them"))
+        return event
+
+
+def _measured(translator: Translator, pairs: Sequence[Pair], chosen: str) -> Metrics:
+    """Measure a model on held-out rows, as a training does at its end: by its metric, with its own search."""
+    settings = translator.settings
+    if not pairs:
+        return Metrics(chosen=chosen)
+    if settings.training.metric == "loss":
+        scores = [score for pair in translator.score(pairs) for score in pair.token_scores]
+        return Metrics(metric="loss", value=-sum(scores) / len(scores), rows="validation", chosen=chosen)
+    items = group_by_source(pairs)
+    answers = [answer.text for answer in translator.translate([item.source for item in items])]
+    references = [item.references for item in items]
+    value = quick_metric(settings.training.metric, answers, references, translator.target_tokenizer.split)
+    metric = settings.training.metric
+    return Metrics(metric=metric, value=value, n_sources=len(items), rows="validation", chosen=chosen)
+
+
+def _end_input(process: subprocess.Popen[bytes]) -> None:
+    """End the standard input of a member, which then saves and stops."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it has ended
+        process.stdin.close()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of the process of a member, and close its pipes."""
+    process.wait()
+    _end_input(process)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def train_member() -> None:
+    """Train the member that standard input describes: the program of its process."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not an event
+
+    def send(found: object) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it: the input has ended, too
+            pickle.dump(found, output)
+            output.flush()
+
+    try:
+        arguments, device = pickle.load(sys.stdin.buffer)
+    except (EOFError, pickle.UnpicklingError):
+        return  # stopped before it began
+    try:
+        run = plan(**arguments).run(device)
+
+        def stop_at_the_end_of_input() -> None:
+            os.read(0, 1)
+            run.stop()
+
+        threading.Thread(target=stop_at_the_end_of_input, daemon=True).start()
+        for event in run:
+            send(event)
+    except GlassformerError as error:
+        send(error)

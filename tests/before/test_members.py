@@ -1,0 +1,211 @@
+"""Several models of one recipe into one: each is the run that it would be by itself, and the file answers with all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from glassformer.before.members import Members
+from glassformer.before.plan import plan, train
+from glassformer.errors import DivergedError, RunError, UsageError
+from glassformer.inference.translator import Translator
+from glassformer.paper.settings import Settings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.training import Event, Finished, Stopped, Validated
+from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread
+
+
+def members_of(out: Path, n: int | None = 2, **options: Any) -> Members:
+    given = {} if options.get("resume") else {"overrides": SETTINGS}
+    return Members(PAIRS, out, n, device="cpu", **given | options)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int | None, Event]]]:
+    """Two members, one after the other, and their events."""
+    out = tmp_path_factory.mktemp("members") / "run"
+    with one_thread():
+        return out, list(members_of(out))
+
+
+@pytest.fixture
+def out(trained: tuple[Path, Any], tmp_path: Path) -> Path:
+    """A copy of their run, which a test may change."""
+    return Path(shutil.copytree(trained[0], tmp_path / "run"))
+
+
+def test_the_events_are_those_of_each_member_and_the_end_of_all(trained):
+    run, events = trained
+    assert [seed for seed, event in events if isinstance(event, Finished)] == [1, 2, None]
+    assert [event.step for seed, event in events if seed == 2 and isinstance(event, Validated)] == [
+        4,
+        8,
+        12,
+        16,
+        20,
+        24,
+    ]
+    end = events[-1][1]
+    assert isinstance(end, Finished)
+    assert (end.step, end.path, end.chosen) == (48, run / "model.safetensors", "2 members, with the seeds 1, 2")
+    card = (run / "README.md").read_text(encoding="utf-8")
+    assert "2 members, with the seeds 1, 2" in card
+
+
+def test_a_member_is_the_run_that_its_recipe_makes_by_itself_and_all_hold_out_the_same_rows(trained, tmp_path):
+    run, _ = trained
+    changes = {"training": SETTINGS.training.model_copy(update={"seed": 2}), "data": {"split_seed": 1}}
+    settings = Settings(**SETTINGS.model_dump(exclude={"training", "data"}), **changes)
+    with one_thread():
+        train(PAIRS, settings, tmp_path / "alone", device="cpu").finish()
+    assert digest(run / "members" / "2") == digest(tmp_path / "alone")
+    held_out = {(folder / "held_out.jsonl").read_bytes() for folder in (run, *(run / "members").iterdir())}
+    assert len(held_out) == 1
+    other = plan(PAIRS, tmp_path / "other", overrides={**SETTINGS.model_dump(), "training": {"seed": 2}})
+    assert other.prepared.valid_pairs != plan(PAIRS, tmp_path / "other", overrides=settings).prepared.valid_pairs
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_the_file_answers_as_the_ensemble_of_its_members_does(trained, engine):
+    run, _ = trained
+    first, second = (ModelFile.load(run / "members" / seed) for seed in "12")
+    joined = Translator.load(run, engine=engine)
+    ensemble = Translator(first, ensemble=[second], engine=engine)
+    sources = [pair[0] for pair in PAIRS[:20]]
+    assert joined.n_models == 2
+    assert joined.translate(sources) == ensemble.translate(sources)
+    alone = [score.score for score in Translator(first, engine=engine).score(PAIRS[:5])]
+    both = [score.score for score in joined.score(PAIRS[:5])]
+    assert both == [score.score for score in ensemble.score(PAIRS[:5])]
+    assert not np.allclose(alone, both, atol=1e-3)
+    assert Translator(joined.model_file, ensemble=[first], engine=engine).n_models == 3
+
+
+def test_all_the_rows_of_the_members_are_known_as_trained_on(trained):
+    run, _ = trained
+    planned = plan(PAIRS, run.parent / "other", overrides=SETTINGS)
+    known = Translator.load(run).trained_sources
+    assert known.digest == planned.prepared.trained.digest
+
+
+# Interrupted, resumed, more members
+
+
+@pytest.mark.medium
+def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, tmp_path):
+    with one_thread():
+        members, events = members_of(tmp_path / "run"), []
+        for seed, event in members:
+            events.append((seed, event))
+            if isinstance(event, Validated) and event.step == 12:
+                members.stop()
+        assert isinstance(events[-1][1], Stopped)
+        assert {seed for seed, _ in events} == {1}
+        assert not (tmp_path / "run" / "model.safetensors").exists()
+        with pytest.raises(UsageError, match="this run has members"):
+            plan(PAIRS, tmp_path / "run", resume=True)
+        resumed = members_of(tmp_path / "run", None, resume=True)
+        assert resumed.seeds == [1, 2]
+        resumed.finish()
+    assert digest(tmp_path / "run") == digest(trained[0])
+    assert ModelFile.load(tmp_path / "run").seeds == [1, 2]
+
+
+@pytest.mark.medium
+def test_members_are_added_to_those_that_are_there(out):
+    with one_thread():
+        events = list(members_of(out, 3, resume=True))
+    assert {seed for seed, _ in events} == {3, None}
+    assert ModelFile.load(out).seeds == [1, 2, 3]
+
+
+def test_members_that_are_finished_are_not_trained_again(out):
+    (out / "model.safetensors").unlink()
+    assert [seed for seed, _ in members_of(out, None, resume=True)] == [None]
+    assert ModelFile.load(out).seeds == [1, 2]
+
+
+# Members that fail
+
+
+def failing(errors: dict[int, Exception]) -> Any:
+    """Instead of a process, an error of each member."""
+
+    def start(members: Members, seed: int, _: int) -> None:
+        members._processes[seed] = mock.Mock()
+        for found in (errors[seed], None):
+            members._queue.put((seed, found))
+
+    return mock.patch.object(Members, "_start", start)
+
+
+def test_a_member_that_diverged_is_left_out(out):
+    members = members_of(out, 3, resume=True)
+    with failing({3: DivergedError("training diverged")}):
+        ((seed, event),) = list(members)
+    assert (seed, [*members.diverged]) == (None, [3])
+    assert isinstance(event, Finished)
+    assert event.chosen == "2 members, with the seeds 1, 2"
+
+
+def test_fewer_than_two_members_are_no_model(tmp_path):
+    error = DivergedError("training diverged")
+    with failing({1: error, 2: error}), pytest.raises(RunError, match="fewer than 2 members are left") as raised:
+        list(members_of(tmp_path / "run"))
+    assert raised.value.got == "0 of 2"
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_another_error_of_a_member_is_that_of_all_and_starts_no_other(tmp_path):
+    with failing({1: RunError("no space left")}), one_thread(), pytest.raises(RunError, match="no space left"):
+        list(members_of(tmp_path / "run"))
+
+
+@pytest.mark.medium
+def test_a_process_that_dies_is_an_error_in_words(tmp_path):
+    broken = mock.patch("glassformer.before.members.PROGRAM", "raise SystemExit(7)")
+    with broken, pytest.raises(RunError, match="the process of a member ended before its training") as raised:
+        list(members_of(tmp_path / "run"))
+    assert raised.value.got == "exit code 7"
+
+
+# What is refused
+
+
+def test_other_settings_tables_and_options_are_refused(out, tmp_path):
+    before = digest(out)
+    with pytest.raises(UsageError, match="cannot change when they are resumed"):
+        members_of(out, resume=True, overrides={"training.steps": 30})
+    with pytest.raises(UsageError, match="resume and init exclude each other"):
+        members_of(out, resume=True, init=out)
+    with pytest.raises(RunError, match="the table is not the one that this run was trained on"):
+        Members(PAIRS[:-1], out, resume=True)
+    with pytest.raises(RunError, match="the run already exists"):
+        members_of(out)
+    with pytest.raises(RunError, match="there are no members to resume"):
+        members_of(tmp_path / "nothing", resume=True)
+    with pytest.raises(UsageError, match="there are too few members"):
+        members_of(tmp_path / "one", 1)
+    with pytest.raises(UsageError, match="a training starts from one model"):
+        plan(PAIRS, tmp_path / "init", init=out)
+    assert digest(out) == before
+
+
+def test_a_run_of_one_model_replaces_members_only_with_overwrite(out):
+    with pytest.raises(RunError, match="the run already exists"):
+        plan(PAIRS, out, overrides=SETTINGS)
+    train(PAIRS, SETTINGS, out, overwrite=True, device="cpu").finish()
+    assert not (out / "members").exists()
+    assert ModelFile.load(out).seeds == [1]
+
+
+def test_a_table_that_can_be_read_once_is_enough(tmp_path):
+    members = Members((pair for pair in PAIRS), tmp_path / "run", 2, overrides=SETTINGS)
+    given = members._given["pairs"]
+    assert not isinstance(given, str)
+    assert [tuple(pair) for pair in given.pairs] == [tuple(pair) for pair in PAIRS]  # type: ignore[union-attr]

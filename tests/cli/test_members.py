@@ -1,0 +1,124 @@
+"""`glassformer train --members` and what the other verbs do with its model."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from glassformer.ship.storage.modelfile import ModelFile, join
+from tests.chaos.conftest import child, wait
+
+
+@pytest.fixture(scope="module")
+def joined(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file with the small model, and with the same one with other weights as its second member."""
+    first = ModelFile.load(run)
+    settings = first.settings.model_copy(update={"training": first.settings.training.model_copy(update={"seed": 2})})
+    second = ModelFile(
+        settings, *(first.source_tokenizer, first.target_tokenizer),
+        {name: 0.9 * array for name, array in first.tensors.items()}, first.data, first.metrics,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("joined") / "model.safetensors"
+    join([first, second]).save(path)
+    return path
+
+
+@pytest.mark.medium
+def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small, table):
+    words = small(training__steps="20", training__validate_every="10")
+    answer = call("train", table, "--out", tmp_path / "run", "--members", 2, "--test", table, "--json", *words)
+    assert answer.code == 0, answer.err
+    for seed in (1, 2):
+        lines = [line for line in answer.err.splitlines() if line.startswith(f"member {seed}: step")]
+        assert [line.split()[3] for line in lines] == ["10", "20"]
+    assert "2 members, with the seeds 1, 2" in answer.err
+    assert set(json.loads(answer.out)) == {"run", "test"}
+    facts = json.loads(call("info", tmp_path / "run", "--json").out)
+    assert facts["seeds"] == [1, 2]
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        *("model.safetensors", "recipe.toml", "ledger.jsonl", "held_out.jsonl", "sources.safetensors", "README.md"),
+        *("members", "checkpoints"),
+    }
+
+
+@pytest.mark.medium
+def test_ctrl_c_stops_all_members_and_the_printed_command_goes_on(tmp_path, call, small, table):
+    out, printed = tmp_path / "run", tmp_path / "printed"
+    words = ["train", table, "--out", out, "--members", 2]
+    words += small(training__steps="4000", training__validate_every="5", training__max_minutes="1")
+
+    def trains() -> int:
+        with printed.open("w", encoding="utf-8", buffering=1) as stderr:
+            return call(*words, stderr=stderr).code
+
+    printed.touch()
+    with child(trains) as process:
+        while "held-out loss" not in printed.read_text("utf-8"):
+            assert os.waitpid(process, os.WNOHANG) == (0, 0), printed.read_text("utf-8")
+            time.sleep(0.05)
+        os.kill(process, signal.SIGINT)
+        assert wait(process) == 130
+    said = printed.read_text("utf-8")
+    assert "Traceback" not in said
+    last = said.rstrip().splitlines()[-1].strip()
+    assert shlex.split(last) == ["glassformer", "train", str(table), "--out", str(out), "--resume"]
+    assert not (out / "model.safetensors").exists()
+    history = (out / "members" / "1" / "history.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(history[-1])["event"] == "stopped"
+
+
+def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, call, run, joined, table):
+    assert "2 such models, with the seeds 1, 2" in call("info", joined).out
+    both = json.loads(call("evaluate", joined, table, "--json").out)
+    listed = json.loads(call("evaluate", run, table, "--json").out)
+    assert both["rows"] == listed["rows"]
+    scores = [call("score", model, table).out for model in (run, joined)]
+    assert scores[0] != scores[1]
+    explained = call("explain", joined, "2014-05-06", "--json")
+    assert explained.code == 0, explained.err
+    assert "the first of the 2 members is explained" in explained.err
+    traces = [json.loads(text) for text in (explained.out, call("explain", run, "2014-05-06", "--json").out)]
+    assert traces[0]["provenance"]["model_hash"] == traces[1]["provenance"]["model_hash"]
+    assert traces[0]["search"] == traces[1]["search"]
+    exported = call("export", joined, "--to", "huggingface", "--out", tmp_path / "export")
+    assert exported.code == 2
+    assert "an export holds one model, not an ensemble\n  got: 2 models" in exported.err
+    started = call("train", table, "--out", tmp_path / "run", "--init", joined)
+    assert started.code == 2
+    assert "a training starts from one model, not from several" in started.err
+
+
+def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table):
+    model = tmp_path / "model.safetensors"
+    model.write_bytes(joined.read_bytes())
+    asked = ("translate", model, "-", "--confidence", "--json")
+    assert "a model that is not calibrated" in call(*asked, stdin=b"2014-05-06\n").err
+    assert call("calibrate", model, table).code == 0
+    assert ModelFile.load(model).seeds == [1, 2]
+    answer = call(*asked, stdin=b"2014-05-06\n")
+    assert 0 < json.loads(answer.out)["probability"] < 1
+    refused = call(*asked, "--ensemble", model, stdin=b"2014-05-06\n")
+    assert refused.code == 2
+    assert "an ensemble of 4 models" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--members", 1), "--members"),
+        (("--members", 2, "--log", "tensorboard"), "--log is of one model"),
+        (("--members", 2, "--resume"), "there are no members to resume"),
+    ],
+)
+def test_what_members_cannot_be_is_refused(tmp_path, call, table, words, said):
+    answer = call("train", table, "--out", tmp_path / "run", *words)
+    assert answer.code in (1, 2)
+    assert said in answer.err
+    assert not (tmp_path / "run").exists()
