@@ -39,7 +39,7 @@ __all__ = [
     "Validated",
 ]
 
-_MOVED = {"Choice": "before.advise", "Notice": "before.notices", "Plan": "before.plan", "train": "before.plan"}
+_MOVED = {"Choice": "before.advise", "Notice": "before.notices", "Plan": "before.plan", "train": "before.members"}
 """Names that were here until version 0.1 -> their modules."""
 
 
