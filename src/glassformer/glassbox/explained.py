@@ -26,6 +26,7 @@ from glassformer.glassbox.whatif import Edits
 from glassformer.inference import engines
 from glassformer.inference.confidence import all_of_the_beam, has_probability
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
+from glassformer.inference.engines.batches import ONE_THREAD
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
@@ -66,7 +67,8 @@ class _Continuations:
     def __call__(self, prefixes: Sequence[Ids]) -> Sequence[NDArray[np.float64]]:
         check_time_limit()
         self._cache.select(np.array([[self._rows[tuple(fed[:-1])] for fed in prefixes]]))
-        log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
+        with ONE_THREAD:
+            log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
         self._rows = {tuple(fed): row for row, fed in enumerate(prefixes)}
         return list(_finite(log_probs))
 
@@ -114,8 +116,9 @@ class ForwardPass:
         size, scores = max(1, POSITIONS_TOGETHER // max(len(fed), sources.shape[1])), []
         for first in range(0, len(sources), size):
             check_time_limit()
-            cache = self.cached.encode(sources[first : first + size], visible[first : first + size])
-            log_probs = self.cached.decode(np.tile(fed, (len(sources[first : first + size]), 1)), cache)
+            with ONE_THREAD:
+                cache = self.cached.encode(sources[first : first + size], visible[first : first + size])
+                log_probs = self.cached.decode(np.tile(fed, (len(sources[first : first + size]), 1)), cache)
             scores.append(_finite(log_probs)[:, np.arange(len(targets)), targets])
         return np.concatenate(scores)
 

@@ -71,16 +71,16 @@ class _OneThread:
                 self._limit.restore_original_limits()
 
 
-_ONE_THREAD = _OneThread()
+ONE_THREAD = _OneThread()
+"""`with ONE_THREAD`: for products of small matrices, which threads that share them wait for most of the time."""
 
 
 def on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
     """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
 
-    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
-    copy of the caller's context, so that its time limit holds there too.
+    A job runs in a copy of the caller's context, so that its time limit holds there too.
     """
-    with _ONE_THREAD:
+    with ONE_THREAD:
         if min(cores(), len(jobs)) < 2:
             yield from map(work, jobs)
             return
