@@ -15,7 +15,9 @@ from glassformer.glassbox.whatif import (
     ForcePrefix,
     HeadOff,
     PartOff,
+    Patch,
     SetRow,
+    SetText,
     SetToken,
     SwitchOff,
     attentions,
@@ -25,6 +27,9 @@ from glassformer.inference.engines.torch import build_model
 from glassformer.paper.settings import ModelSettings
 
 WORDS = {
+    "text x y": SetText("x y"),
+    "patch decoder.1.cross head 2 row 5": Patch("decoder.1.cross", 2, 5),
+    "patch encoder.0 row 3": Patch("encoder.0", None, 3),
     "token 3=x": SetToken(3, "x"),
     "token 2= ": SetToken(2, " "),
     "token 2==": SetToken(2, "="),

@@ -67,9 +67,9 @@ def explain(
     --html FILE writes the page with every number; without it, a summary is printed. Every step is recomputed from its
     inputs; the answer is compared with that of translate, the logits with those of the PyTorch model, where PyTorch is
     installed.
-    --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): token 3=7 · prefix Jan · head
-    encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off · positions
-    off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 …
+    --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): text x · token 3=7 · prefix Jan ·
+    head encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off ·
+    positions off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 · patch encoder.0 row 2 …
     """
     if head is not None and tensor in (None, LIST):
         raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -22,7 +22,7 @@ from glassformer.glassbox.catalogue import AXES, GOLD, trace_name, vocabulary_ax
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import NextLogProbs, search
-from glassformer.glassbox.whatif import Edits
+from glassformer.glassbox.whatif import Edits, counterparts
 from glassformer.inference import engines
 from glassformer.inference.confidence import all_of_the_beam, has_probability
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
@@ -75,13 +75,18 @@ class _Continuations:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding."""
+    """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding.
+
+    `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
+    """
 
     weights: dict[str, Array]
     model: ModelSettings
     ids: tuple[int, ...]
     visible: NDArray[np.bool_]
     edits: Edits
+    other: ForwardPass | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def cached(self) -> Inference:
@@ -91,7 +96,7 @@ class ForwardPass:
     @cached_property
     def memory(self) -> Array:
         """The output of the encoder, which runs once."""
-        return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._edited)
+        return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._note((0,)))
 
     def continuations(self) -> NextLogProbs:
         """Return a function for one search: prefixes fed to the decoder -> log-probabilities `[V]` after each.
@@ -124,14 +129,14 @@ class ForwardPass:
 
     def _hidden(self, fed: Ids) -> Array:
         check_time_limit()
-        return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._edited)
+        return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._note(fed))
 
     def _log_probs(self, hidden: Array) -> Array:
         return _finite(reference.log_softmax(reference.project(self.weights, self.model, hidden)))
 
     def record(self, fed: Ids, gold: tuple[Ids, Ids] | None = None, label_smoothing: float = 0.0) -> Recorder:
         """Every quantity up to the logits after each token fed; for `gold`, fed and targets, up to its loss too."""
-        recorder = Recorder(self.weights, self.model, self.edits.quantity, label_smoothing)
+        recorder = Recorder(self.weights, self.model, self._edit(fed, gold), label_smoothing)
         memory = reference.encode(self.weights, self.model, np.array(self.ids), self.visible, recorder)
         logits = self._record_decoder(recorder, fed, memory)
         reference.log_softmax(logits, recorder)
@@ -157,9 +162,21 @@ class ForwardPass:
             reference.project(self.weights, self.model, hidden, lens)
         return logits
 
-    def _edited(self, name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG002
+    def _edit(self, fed: Ids, gold: tuple[Ids, Ids] | None = None) -> Callable[[str, Any], Any]:
+        """The value of a quantity after the edits, by its name in a trace; the decoder is fed these tokens."""
+        if self.other is None:
+            return lambda name, value: self.edits.quantity(name, value, {}, {})
+        arrays = self.other.record(fed, gold).arrays
+        return lambda name, value: self.edits.quantity(name, value, arrays, self.positions)
+
+    def _note(self, fed: Ids) -> reference.Note:
         """The note of a pass that is not recorded."""
-        edited: Value = self.edits.quantity(trace_name(name), value)
+        edit = self._edit(fed)
+
+        def edited(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
+            found: Value = edit(trace_name(name), value)
+            return found
+
         return edited
 
     def named_weights(self) -> dict[str, tuple[NDArray[Any], tuple[str, ...]]]:
@@ -237,13 +254,27 @@ class Explained:
 
     def forward(self, edits: Edits, tensors: Mapping[str, NDArray[Any]] | None = None) -> ForwardPass:
         """The reference on this source, with edits; `tensors` are the weights of a snapshot instead of the model's."""
-        ids = edits.source_ids(self.source_ids, self.file.source_tokenizer)
+        before = edits.without_patches
+        other = None if before == edits else self.forward(before, tensors)
+        edited_ids = self._edited_ids(edits)
+        ids = edited_ids if other is None else self.source_ids
+        if other is not None and edited_ids == ids:
+            hint = "add an edit such as 'text x' or 'token 3=x' that makes it"
+            raise UsageError("a patch needs another text that it is taken from", hint=hint)
         n_pads = max(0, self.pad_to - len(ids))
         padded = (*ids, *[self.file.source_tokenizer.vocabulary.pad_id] * n_pads)
         model = self.file.settings.model
         edited = edits.weights(tensors or self.file.tensors, model)
         weights = {name: array.astype(np.float64) for name, array in edited.items()}  # once, not in every product
-        return ForwardPass(weights, model, padded, np.arange(len(padded)) < len(ids), edits)
+        visible, positions = np.arange(len(padded)) < len(ids), counterparts(ids, edited_ids)
+        return ForwardPass(weights, model, padded, visible, edits, other, positions)
+
+    def _edited_ids(self, edits: Edits) -> list[int]:
+        """The framed source after the edits."""
+        if self.inputs and edits.text is not None:
+            raise UsageError("the text of several inputs cannot be another one", hint="edit its tokens: token 3=x")
+        own = self if edits.text is None else replace(self, text=edits.text)
+        return edits.source_ids(own.source_ids, self.file.source_tokenizer)
 
     def constraints(self, edits: Edits) -> SearchConstraints:
         """The constraints of a search. Raises TextError for a forced prefix that no answer can have."""
@@ -284,7 +315,7 @@ class Explained:
         is_its_own = isinstance(engine, NumPyEngine) and self.translator.n_models == 1
         if not (is_its_own and all(tensors[name] is array for name, array in self.file.tensors.items())):
             engine = NumPyEngine.of_files([replace(self.file, tensors=tensors)])
-        constraints, ids = self.constraints(edits), edits.source_ids(self.source_ids, self.file.source_tokenizer)
+        constraints, ids = self.constraints(edits), self._edited_ids(edits)
         decoding = all_of_the_beam(self.decoding) if self.calibration else self.decoding
         return engines.search(engine, [ids], decoding, constraints.max_new_tokens, constraints.prefixes)[0]
 
@@ -345,9 +376,10 @@ class Explained:
             for token, piece in zip(ids, tokenizer.tokens(ids), strict=True)
         ]
 
-    def source_tokens(self, ids: Ids) -> list[Token]:
+    def source_tokens(self, ids: Ids, text: str | None = None) -> list[Token]:
         """The source with edits and padding; an unknown token that was not edited keeps its characters in `given`."""
-        before = self.tokens("source", self.source_ids, self.text)
+        own = self if text is None else replace(self, text=text)
+        before = self.tokens("source", own.source_ids, own.text)
         edited = self.tokens("source", ids)
         same = [old if old.id == new.id else new for old, new in zip(before, edited, strict=False)]
         tokens = [*same, *edited[len(same) :]]

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.glassbox.catalogue import GOLD, Entry, describe, trace_name
+from glassformer.glassbox.catalogue import Entry, describe, trace_name
 from glassformer.glassbox.schema import MASK_REASONS, Axis, Op, Step, Tensor
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.reference import Value
@@ -45,7 +45,7 @@ class Recorder:
         check_time_limit()
         name = trace_name(name)
         entry = describe(name, self.model)
-        edited = value if self.edit is None else self.edit(name.removeprefix(GOLD), value)
+        edited = value if self.edit is None else self.edit(name, value)
         inputs = [found for part in made_of if part is not None for found in self._inputs(part)]
         if entry.op is None:
             self._give(name, edited, entry.axes)

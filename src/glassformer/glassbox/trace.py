@@ -196,7 +196,7 @@ class _Opened:
     def _tokens(self) -> Tokens:
         explained, gold = self.explained, self.gold
         return Tokens(
-            source=explained.source_tokens(self.forward.ids),
+            source=explained.source_tokens(self.forward.ids, None if self.forward.other else self.forward.edits.text),
             target_in=explained.tokens("target", self.fed),
             target_out=explained.tokens("target", self.targets),
             gold_in=None if gold is None else explained.tokens("target", gold[0]),
@@ -222,6 +222,7 @@ class _Opened:
         largest = {
             name: float(np.abs(np.asarray(other[name], float) - np.asarray(array, float)).max(initial=0.0))
             for name, array in one.items()
+            if np.shape(other[name]) == np.shape(array)
         }
         return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
 

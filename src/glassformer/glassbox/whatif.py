@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
-from glassformer.glassbox.catalogue import trace_name
+from glassformer.glassbox.catalogue import GOLD, trace_name
 from glassformer.paper.settings import ModelSettings
 from glassformer.text import Tokenizer
 
@@ -30,6 +30,16 @@ class Edit:
 
     def check(self, model: ModelSettings) -> None:
         """Raise UsageError if it does not fit the model. Whether it fits a text is found when it is applied."""
+
+
+@dataclass(frozen=True)
+class SetText(Edit):
+    """Another text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"text {self.text}"
 
 
 @dataclass(frozen=True)
@@ -114,6 +124,29 @@ class SetRow(Edit):
             raise UsageError("an attention weight is too large or too small", got=str(self)[:100], expected=limits)
 
 
+@dataclass(frozen=True)
+class Patch(Edit):
+    """What the text after its edits has at one position, for the text before them: a head's output, or a layer's."""
+
+    part: str
+    head: int | None
+    row: int
+
+    def __str__(self) -> str:
+        return f"patch {self.part} {'' if self.head is None else f'head {self.head} '}row {self.row}"
+
+    def check(self, model: ModelSettings) -> None:
+        if self.head is None:
+            _check_name("layer", self.part, layers(model))
+        else:
+            _check_head(self.part, self.head, model)
+
+    @property
+    def quantity(self) -> str:
+        """The name of what is patched; after the residual of a layer comes at most a norm of each row."""
+        return f"{self.part}.feed_forward.residual" if self.head is None else f"{self.part}.heads"
+
+
 def attentions(model: ModelSettings) -> list[str]:
     """The names of all attentions of a model."""
     kinds = {"encoder": ("self",), "decoder": ("self", "cross")}
@@ -152,6 +185,12 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
+    (r"text (.+)", SetText),
+    (rf"patch (\S+) row ({_INDEX})", lambda part, row: Patch(trace_name(part), None, int(row))),
+    (
+        rf"patch (\S+) head ({_INDEX}) row ({_INDEX})",
+        lambda part, head, row: Patch(trace_name(part), int(head), int(row)),
+    ),
     (rf"token ({_INDEX}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
     (r"prefix (.+)", ForcePrefix),
     (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(trace_name(attention), int(head))),
@@ -163,6 +202,7 @@ _FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
     ),
 )
 FORMS = (
+    "text x",  # another text
     "token 3=x",  # another source token at position 3 (0 is <bos>)
     "prefix x",  # the answer has to start with this
     "head encoder.0.self 2 off",  # the head's columns of W_O become 0
@@ -172,6 +212,8 @@ FORMS = (
     "positions off",  # nothing is added to the embeddings
     "causal off",  # a decoder row attends to later rows too
     "scale off",  # scores are not divided by √d_k
+    "patch decoder.0.cross head 1 row 2",  # with "text" or "token": only this head's output is that of the other text
+    "patch encoder.0 row 2",  # the same for the output of a layer
     "attention decoder.0.cross head 1 row 2 = 0,1,0",  # these weights instead of those computed
 )
 """An example of each form of an edit."""
@@ -209,9 +251,19 @@ class Edits:
         return next((edit.text for edit in reversed(self.edits) if isinstance(edit, ForcePrefix)), "")
 
     @property
+    def text(self) -> str | None:
+        """The text instead of the given one; of several the last."""
+        return next((edit.text for edit in reversed(self.edits) if isinstance(edit, SetText)), None)
+
+    @property
     def supported_by_pytorch(self) -> bool:
         """Whether the edits change only text and weights, so that the PyTorch model supports them."""
-        return not any(isinstance(edit, SwitchOff | SetRow) for edit in self.edits)
+        return not any(isinstance(edit, SwitchOff | SetRow | Patch) for edit in self.edits)
+
+    @property
+    def without_patches(self) -> Edits:
+        """The edits that make the text and the model that patches are from."""
+        return Edits(tuple(edit for edit in self.edits if not isinstance(edit, Patch)))
 
     def source_ids(self, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
         """Framed source ids with the edited tokens. Raises UsageError for a position or token that does not exist."""
@@ -240,10 +292,22 @@ class Edits:
                         edited[name] = np.zeros_like(weights[name])
         return edited
 
-    def quantity(self, name: str, value: Any) -> Any:
-        """The value of a noted quantity after the edits; the same object if no edit concerns it."""
+    def quantity(self, full_name: str, value: Any, other: Mapping[str, Array], positions: Mapping[int, int]) -> Any:
+        """The value of a noted quantity after the edits; the same object if no edit concerns it.
+
+        Patches are from `other`, the quantities of the text after its edits. `positions` are those of its source for
+        positions of the text before them.
+        """
+        name = full_name.removeprefix(GOLD)
         for edit in self.edits:
-            if isinstance(edit, SwitchOff):
+            if isinstance(edit, Patch) and name == edit.quantity and edit.row < value.shape[-2]:
+                row = positions.get(edit.row) if name.startswith("encoder") else edit.row
+                if row is None:
+                    what = f"source position {edit.row} has no counterpart in the other text"
+                    raise UsageError(what, expected=f"one of {', '.join(map(str, positions))}")
+                value, head = value.copy(), () if edit.head is None else (edit.head,)
+                value[(*head, edit.row)] = other[full_name][(*head, row)]
+            elif isinstance(edit, SwitchOff):
                 value = _switched_off(edit.part, name, value)
             elif isinstance(edit, SetRow) and name == f"{edit.attention}.weights" and edit.row < value.shape[1]:
                 value = _with_row(edit, value)
@@ -252,10 +316,25 @@ class Edits:
     def check_rows(self, source_rows: int, target_rows: int) -> None:
         """Raise UsageError for an attention row after the last one."""
         for edit in self.edits:
-            if isinstance(edit, SetRow):
-                rows = source_rows if edit.attention.startswith("encoder") else target_rows
+            if isinstance(edit, SetRow | Patch):
+                part = edit.attention if isinstance(edit, SetRow) else edit.part
+                rows = source_rows if part.startswith("encoder") else target_rows
                 if edit.row >= rows:
-                    raise UsageError(f"there is no row {edit.row} in {edit.attention!r}", expected=f"0 to {rows - 1}")
+                    raise UsageError(f"there is no row {edit.row} in {part!r}", expected=f"0 to {rows - 1}")
+
+
+def counterparts(ids: Sequence[int], others: Sequence[int]) -> dict[int, int]:
+    """The position in another text for each in one: the same, and where the lengths differ, from both ends.
+
+    From each end it is up to the first difference; what is between has no counterpart.
+    """
+    if len(ids) == len(others):
+        return dict(zip(range(len(ids)), range(len(ids)), strict=True))
+    n_shorter, shift = min(len(ids), len(others)), len(others) - len(ids)
+    first = next((i for i in range(n_shorter) if ids[i] != others[i]), n_shorter)
+    rest = n_shorter - first
+    last = next((i for i in range(rest) if ids[-1 - i] != others[-1 - i]), rest)
+    return {i: i for i in range(first)} | {i: i + shift for i in range(len(ids) - last, len(ids))}
 
 
 def _token_id(text: str, tokenizer: Tokenizer) -> int:

@@ -31,7 +31,8 @@ def shown(number: float) -> str:
 EDITS = (
     ["head decoder.0.cross 0 off"], ["token 1=g"], ["positions off"], ["causal off"], ["scale off"],
     ["layer encoder.0 off"], ["feed-forward decoder.0 off"], ["prefix lk"], ["attention encoder.0.self off"],
-    ["attention decoder.0.self head 0 row 0 = 0.5", "token 1=a"],
+    ["attention decoder.0.self head 0 row 0 = 0.5", "token 1=a"], ["text gcb"],
+    ["text fab", "patch encoder.0 row 0", "patch decoder.0.cross head 0 row 0"],
 )  # fmt: skip
 
 COMPARE = """
@@ -73,7 +74,7 @@ return { wrong, missing, largest, made: plain(made), expected: plain(expected) }
 """
 
 
-@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 20), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 24), marks=pytest.mark.slow)])
 @pytest.mark.medium
 def test_the_page_computes_what_python_computes(
     window: Any, trace: Trace, random_case: Callable[[int], Any], seeds: range

@@ -7,6 +7,8 @@
 
 import { defaults, isStep, link } from 'glassbox/address.js';
 import { drawn } from 'glassbox/dom.js';
+import { changeBetween } from 'glassbox/numbers.js';
+import { counterparts, idsOf } from 'glassbox/source.js';
 import { whatIf } from 'glassbox/whatif.js';
 import { Trace } from 'glassbox/trace.js';
 
@@ -154,11 +156,12 @@ export class App {
     if (cell && (cell.length !== shape.length || cell.some((index, axis) => index >= shape[axis]))) this.state.cell = null;
   }
 
-  /** What the edits changed in a tensor, where the rows are the same; null otherwise. @returns {Named|null} */
+  /** What the edits changed in a tensor; null where the positions of the decoder differ. @returns {Named|null} */
   changeOf(name) {
     const [before, after] = [this.base.get(name), this.edited?.sameRows?.get(name) ?? this.edited?.get(name)];
-    if (!before || !after || before.shape.join() !== after.shape.join()) return null;
-    return { ...before, numbers: before.numbers.map((number, i) => after.numbers[i] - number) };
+    if (!before || !after) return null;
+    const positions = counterparts(...[this.base, this.edited].map(({ tokens }) => idsOf(tokens.source)));
+    return changeBetween(before, after, (axis) => (/^source(_key)?$/.test(axis) ? positions : null));
   }
 
   withEdits(words, base = this.base) {

@@ -9,6 +9,7 @@ import { named } from 'glassbox/numbers.js';
 
 const NUMBER = '-?(?:\\d+(?:\\.\\d*)?|\\.\\d+)(?:e-?\\d+)?';
 const FORMS = [
+  [/^text (.+)$/s, (text) => ({ kind: 'text', text })],
   [/^token (\d+) ?=(.+)$/s, (position, text) => ({ kind: 'token', position: Number(position), text })],
   [/^prefix (.+)$/s, (text) => ({ kind: 'prefix', text })],
   [/^head (\S+) (\d+) off$/, (attention, head) => ({ kind: 'head', attention, head: Number(head) })],
@@ -16,6 +17,8 @@ const FORMS = [
   [/^feed-forward (\S+) off$/, (layer) => ({ kind: 'sublayer', sublayer: `${layer}.feed_forward` })],
   [/^layer (\S+) off$/, (layer) => ({ kind: 'layer', layer })],
   [/^(positions|causal|scale) off$/, (what) => ({ kind: what })],
+  [/^patch (\S+) row (\d+)$/, (part, row) => patch(part, null, row)],
+  [/^patch (\S+) head (\d+) row (\d+)$/, patch],
   [
     new RegExp(`^attention (\\S+) head (\\d+) row (\\d+) ?= ?(${NUMBER}(?:, ?${NUMBER})*)$`),
     (attention, head, row, numbers) => ({
@@ -27,6 +30,14 @@ const FORMS = [
     }),
   ],
 ];
+
+/** What another text has at one position: the output of a head, or without one that of a layer. @returns {Edit} */
+export function patch(part, head, row) {
+  const found = { kind: 'patch', row: Number(row) };
+  if (head === null) return { ...found, words: `patch ${part} row ${row}`, layer: part, tensor: `${part}.feed_forward.residual` };
+  const words = `patch ${part} head ${head} row ${row}`;
+  return { ...found, words, attention: part, head: Number(head), tensor: `${part}.heads` };
+}
 
 /** @returns {Edit} */
 export function parseEdit(words) {
@@ -68,16 +79,34 @@ function withoutColumns(weight, from, count) {
   return copy;
 }
 
-/** The tensor called `name` after the edits; `value` itself where no edit concerns it. @returns {Named} */
-export function editTensor(name, value, edits) {
+/**
+ * The tensor called `name` after the edits; `value` itself where no edit concerns it.
+ *
+ * @param {{tensors: Map<string, Named>, positions: number[]}|null} other  the run of another text, which has the patches
+ * @returns {Named}
+ */
+export function editTensor(name, value, edits, other = null) {
   const plain = name.replace(/^gold\./, '');
   return edits.reduce((current, edit) => {
+    if (edit.kind === 'patch' && plain === edit.tensor) return withPatch(current, edit, other);
     if (edit.kind === 'positions' && /^(source|target)\.positions$/.test(plain)) return named(value.axes, value.shape);
     if (edit.kind === 'causal' && plain === 'decoder.self_mask') return named(value.axes, value.shape);
     if (edit.kind === 'scale' && /\.(self|cross)\.scale$/.test(plain)) return named([], [], Float64Array.of(1));
     const isRow = edit.kind === 'row' && plain === `${edit.attention}.weights` && edit.row < value.shape[1];
     return isRow ? withRow(current, edit) : current;
   }, value);
+}
+
+/** A row after the end stays as it is. */
+function withPatch(x, { tensor, head = 0, row }, { tensors, positions }) {
+  const [from, to] = [tensors.get(tensor), tensor.startsWith('encoder') ? positions[row] : row];
+  const [rows, width] = x.shape.slice(-2);
+  if (row >= rows) return x;
+  if (to === undefined) throw new Error(`source position ${row} has no counterpart in the other text`);
+  const patched = named(x.axes, x.shape, x.numbers.slice());
+  const start = (head * from.shape.at(-2) + to) * width;
+  patched.numbers.set(from.numbers.subarray(start, start + width), (head * rows + row) * width);
+  return patched;
 }
 
 /** In the decoder's self-attention a row has only the weights of the positions up to its own. */

@@ -20,7 +20,7 @@ export function heat(x, scale, attributes = {}) {
     for (const column of range(across)) {
       const number = largestOf(x, span(row, down, rows), span(column, across, columns));
       const shade = Math.ceil(Math.min(1, Math.abs(number) / scale) * SHADES) / SHADES;
-      if (Math.abs(number) < scale * 0.015) continue;
+      if (!(Math.abs(number) >= scale * 0.015)) continue;
       const key = `${number < 0 ? 'minus' : 'plus'} ${shade}`;
       paths.set(key, `${paths.get(key) ?? ''}M${column} ${row}h1v1h-1z`);
     }

@@ -9,6 +9,7 @@
 import { editTensor, editWeights } from 'glassbox/edits.js';
 import { recompute } from 'glassbox/interpreter.js';
 import { filled, named, rowOf } from 'glassbox/numbers.js';
+import { counterparts, editedSource, idsOf, seenOf } from 'glassbox/source.js';
 
 const OVERWRITE = {
   op: 'overwrite',
@@ -27,6 +28,9 @@ export class Model {
   constructor(trace, edits) {
     this.trace = trace;
     this.edits = edits;
+    this.source = editedSource(trace, edits);
+    this.other = null; // the model on another text, from which the patches are
+    this.after = new Map(); // the steps that a tensor changes
     const weights = trace.names().filter((name) => trace.tensors[name]?.origin === 'weight');
     const valueWidth = trace.axes.d_v.length;
     this.weights = editWeights(new Map(weights.map((name) => [name, trace.get(name)])), edits, valueWidth);
@@ -38,6 +42,22 @@ export class Model {
     this.encoder = program.filter((step) => !later.has(step));
     this.decoder = program.filter((step) => later.has(step));
     this.shortest = needed(this.decoder, 'log_probs');
+    if (edits.some(({ kind }) => kind === 'patch')) this.separate();
+  }
+
+  /** With patches the source is that before the edits, and the edited one is where the patches are from. */
+  separate() {
+    const [own, ids] = [this.trace.tokens.source, this.source].map((tokens) => idsOf(tokens.filter(({ kind }) => kind !== 'pad')));
+    if (own.join() === ids.join())
+      throw new Error('a patch needs another text that it is taken from: add “text …” or “token 3=x” with the text or token');
+    const model = new Model(this.trace, this.edits.filter(({ kind }) => kind !== 'patch'));
+    this.other = { model, positions: counterparts(own, ids) };
+    this.source = this.trace.tokens.source;
+  }
+
+  /** The encoder on the source, after the edits of it. @returns {Tensors} */
+  start() {
+    return this.encode(idsOf(this.source), seenOf(this.source));
   }
 
   /** All tensors that depend on the source alone, with the keys and values of cross-attention. @returns {Tensors} */
@@ -47,14 +67,13 @@ export class Model {
       ['source.numbers', vector('source', ids.keys())],
       ['encoder.self_mask', filled(['source', 'source_key'], [ids.length, ids.length], hiddenOf(seen))],
     ];
-    const memory = this.run(this.encoder, given, new Map(this.weights));
-    memory.seen = seen;
-    return memory;
+    return this.run(this.encoder, given, new Map(this.weights), { seen, other: this.other?.model.start() });
   }
 
   /** All tensors of the encoder, and of the decoder with the input `ids`. @returns {Tensors} */
   decode(memory, ids, program = this.decoder) {
     const { seen } = memory;
+    const other = this.other?.model.decode(memory.other, ids, program);
     const later = (row, key) => (key > row ? 1 : 0);
     const given = [
       ['target.ids', vector('target', ids)],
@@ -62,7 +81,7 @@ export class Model {
       ['decoder.self_mask', filled(['target', 'target_key'], [ids.length, ids.length], later)],
       ['decoder.cross_mask', filled(['target', 'source_key'], [ids.length, seen.length], hiddenOf(seen))],
     ];
-    return this.run(program, given, new Map(memory));
+    return this.run(program, given, new Map(memory), { seen, other });
   }
 
   /** Log-probabilities [V] of the token after the decoder input `ids`. */
@@ -76,8 +95,12 @@ export class Model {
     return targets.map((id, row) => rowOf(logProbs, row)[id]);
   }
 
-  /** @returns {Tensors} */
-  run(program, given, known) {
+  /**
+   * @param {{seen: boolean[], other: Tensors|undefined}} more  which source tokens are seen, and the run of the other text
+   * @returns {Tensors}
+   */
+  run(program, given, known, more) {
+    Object.assign(known, more);
     for (const [name, value] of given) known.set(name, editTensor(name, value, this.edits));
     for (const step of program) {
       const inputs = step.inputs.map((name) => known.get(name) ?? this.constant(name, known));
@@ -86,9 +109,29 @@ export class Model {
     return known;
   }
 
+  /** A run with patches from `other`, of which only the last row of the logits is computed. @returns {Tensors} */
+  runAgain(before, patches, other) {
+    const edits = [...this.edits, ...patches];
+    const names = new Set(patches.map(({ tensor }) => tensor));
+    const key = [...names].join();
+    if (!this.after.has(key)) {
+      const all = [...this.encoder, ...this.decoder];
+      const later = dependents(all, (name) => names.has(name));
+      this.after.set(key, lastRowOf(needed(all, 'logits')).filter((step) => later.has(step.of)));
+    }
+    const known = new Map(before);
+    for (const name of names) known.set(name, editTensor(name, before.get(name), edits, other));
+    for (const step of this.after.get(key)) {
+      const { inputs, output, isLast } = step;
+      const as = { x: before.get(inputs[0]), output: before.get(output), isLast };
+      known.set(output, editTensor(output, recompute(step, inputs.map((name) => known.get(name)), as), edits, other));
+    }
+    return known;
+  }
+
   /** Keep a computed tensor. Of an edited one, keep the computed value, the edited value, and the cells that differ. */
   keep(known, name, value) {
-    const edited = editTensor(name, value, this.edits);
+    const edited = editTensor(name, value, this.edits, this.other && { ...this.other, tensors: known.other });
     known.set(name, edited);
     if (edited === value) return;
     known.set(`${name}_before_edit`, value);
@@ -155,6 +198,20 @@ function needed(program, name) {
       if (!names.has(step.output)) return false;
       step.inputs.forEach((input) => names.add(input));
       return true;
+    })
+    .toReversed();
+}
+
+/** The steps, each with whether only its last row is needed for the last row of the output of the last one. */
+function lastRowOf(program) {
+  const whole = new Set(); // keys and values, and what they are computed from
+  return program
+    .toReversed()
+    .map((step) => {
+      const isLast = !whole.has(step.output);
+      const others = isLast ? step.inputs.slice(1).filter(() => step.op.startsWith('matmul')) : step.inputs;
+      for (const name of others) whole.add(name);
+      return { ...step, isLast, of: step };
     })
     .toReversed();
 }

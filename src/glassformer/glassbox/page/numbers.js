@@ -57,6 +57,21 @@ export const offset = (shape, index) => index.reduce((at, i, axis) => at * shape
 
 export const at = (x, index) => x.numbers[offset(x.shape, index)];
 
+/**
+ * after − before, NaN where an index has no counterpart; null where the lengths differ otherwise.
+ * @param {(axis: string) => number[]|null} counterparts  the index of `after` for each of `before`; null: the same
+ */
+export function changeBetween(before, after, counterparts) {
+  const found = before.axes.map(counterparts);
+  if (before.shape.some((length, i) => !found[i] && length !== after.shape[i])) return null;
+  const inAfter = (i) => {
+    const index = before.shape.map((length, axis) => Math.floor(i / sizeOf(before.shape.slice(axis + 1))) % length);
+    return offset(after.shape, index.map((one, axis) => (found[axis] ? (found[axis][one] ?? NaN) : one)));
+  };
+  const isSame = before.shape.join() === after.shape.join();
+  return { ...before, numbers: before.numbers.map((number, i) => after.numbers[isSame ? i : inAfter(i)] - number) };
+}
+
 /** One head `[rows, columns]` of `[head, rows, columns]`; a tensor without heads is returned unchanged. */
 export function headOf(x, head) {
   if (x.axes[0] !== 'head') return x;
@@ -77,7 +92,7 @@ export const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 
 export const meanOf = (numbers) => sumOf(numbers) / numbers.length;
 
 /** The largest absolute value, for the scale of a picture. */
-export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number)), 1e-12);
+export const scaleOf = (x) => x.numbers.reduce((best, number) => Math.max(best, Math.abs(number) || 0), 1e-12);
 
 /** With a real minus sign, and without one before zeros. */
 const fixed = (number, decimals) => {
@@ -87,6 +102,7 @@ const fixed = (number, decimals) => {
 
 /** As many digits as fit into a cell: 4 after the point for small numbers, fewer for large ones. */
 export function digits(number) {
+  if (Number.isNaN(number)) return '–';
   const size = Math.abs(number);
   if (size > 0 && size < 0.0001) return number.toExponential(2).replaceAll('-', '−');
   return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 4 : size < 100 ? 3 : size < 1000 ? 2 : 1);
@@ -94,6 +110,7 @@ export function digits(number) {
 
 /** The same for narrow cells: 3 digits after the point at most. */
 export function shortDigits(number) {
+  if (Number.isNaN(number)) return '–';
   const size = Math.abs(number);
   return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }

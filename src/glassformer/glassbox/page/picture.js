@@ -15,7 +15,7 @@ const [LETTER, SHORT, LONG] = [6.7, 5, 18]; // of a label: pixels of a letter, l
  *   `lights` are the kinds of its rows and columns, see hover.js; `onPick` makes each cell a button
  */
 export function picture(title, rows, down, across, { scale, row: selected, lights = ['', ''], onPick = null } = {}) {
-  const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map(Math.abs)));
+  const largest = scale ?? Math.max(1e-12, ...rows.flatMap((row) => [...row].map((number) => Math.abs(number) || 0)));
   const power = largest < 0.1 ? Math.ceil(-Math.log10(largest)) : 0; // small numbers are shown times a power of ten
   const [height, width] = [Math.min(rows.length, MAX_CELLS), Math.min(across.length, MAX_CELLS)];
   const [downwards, upwards] = [down.slice(0, height), across.slice(0, width)].map((labels) =>
@@ -26,7 +26,7 @@ export function picture(title, rows, down, across, { scale, row: selected, light
   const [left, top] = [Math.max(78, Math.ceil(downwards * LETTER) + 12), isSlanted ? rise + 20 : 46];
   const cells = rows.slice(0, height).flatMap((row, r) =>
     [...row].slice(0, width).map((number, c) => {
-      const strength = Math.min(1, Math.abs(number) / largest);
+      const strength = Math.min(1, (Math.abs(number) || 0) / largest);
       const [x, y] = [left + c * CELL, top + r * HIGH];
       const kind = number < 0 && strength > 0.02 ? 'minus' : 'plus';
       return svg(
@@ -92,6 +92,7 @@ function walk(event) {
 
 /** Two digits: ".05", "−.31", "8.74". */
 function short(number) {
+  if (Number.isNaN(number)) return '–';
   const text = number.toFixed(2);
   return Number(text) === 0 ? '·' : text.replace('-', '−').replace(/^(−?)0\./, '$1.');
 }

@@ -4,9 +4,9 @@
  */
 
 import { drawn } from 'glassbox/dom.js';
-import { CAN_SPLIT, split } from 'glassbox/text.js';
+import { cannotSplit, encode } from 'glassbox/source.js';
 import { Trace } from 'glassbox/trace.js';
-import { specialIds, tokensOf, traceText } from 'glassbox/whatif.js';
+import { traceText } from 'glassbox/whatif.js';
 
 /** What a text and a beam width may be. @param {import('./app.js').App} app */
 export const limitsOf = ({ first, server }) =>
@@ -15,36 +15,9 @@ export const limitsOf = ({ first, server }) =>
 /** Why this page cannot open another text, in words; '' if it can. @param {import('./app.js').App} app */
 export function cannotOpen({ first, server }) {
   if (server) return '';
-  const { kind } = first.provenance.settings.tokens.source;
   if (!first.hasWeights) return 'this file does not include the weights of the model';
   if (first.edits.length) return 'this file was written with edits';
-  if (first.inputs) return 'the model has several inputs, which this page cannot split into tokens';
-  if (!CAN_SPLIT.has(kind)) return `this page cannot split text into ${kind === 'sentencepiece' ? 'SentencePiece' : kind}`;
-  return '';
-}
-
-/** The framed tokens of a text. Throws an error in words for a text that the model does not take. */
-export function encode(base, text) {
-  const { tokens, data, model } = base.provenance.settings;
-  const { axis, specials } = base.vocabularies.source;
-  if (!text.trim()) throw new Error('there is nothing to translate: the text is empty');
-  if (!text.isWellFormed()) throw new Error('the text contains a lone surrogate, which is not a character');
-  const pieces = split(tokens.source, text);
-  const frame = specials.bos === undefined ? 1 : 2;
-  const positions = model.positions === 'learned' ? model.max_length - frame : Infinity;
-  const limit = Math.min(data.max_source_length, positions);
-  if (pieces.length > limit)
-    throw new Error(`the text is longer than the model takes: ${pieces.length} tokens, at most ${limit}`);
-  const special = specialIds(base.vocabularies.source);
-  const ids = new Map(base.axes[axis].labels.map((label, id) => [label, id]).filter(([, id]) => !special.has(id)));
-  const unknown = pieces.map((piece) => (ids.has(piece) ? null : piece));
-  const missing = unknown.find((piece) => piece !== null);
-  if (missing !== undefined && specials.unk === undefined)
-    throw new Error(`“${missing}” is not in the vocabulary of the model`);
-  const found = pieces.map((piece) => ids.get(piece) ?? specials.unk);
-  const start = frame === 2 ? [specials.bos] : [];
-  const given = [...start.map(() => null), ...unknown].map((piece) => ({ unknown: piece }));
-  return tokensOf(base, 'source', [...start, ...found, specials.eos], given);
+  return cannotSplit(first);
 }
 
 /**

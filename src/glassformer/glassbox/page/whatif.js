@@ -10,6 +10,7 @@ import { Model } from 'glassbox/model.js';
 import { filled, rowOf } from 'glassbox/numbers.js';
 import { logSumExp } from 'glassbox/interpreter.js';
 import { search } from 'glassbox/search.js';
+import { cannotSplit, seenOf, specialIds, tokensOf } from 'glassbox/source.js';
 import { join, split } from 'glassbox/text.js';
 import { Trace } from 'glassbox/trace.js';
 
@@ -24,7 +25,7 @@ export function whatIf(base, words) {
   const edits = [...base.edits, ...words].map(parseEdit);
   check(base, edits);
   const model = new Model(base, edits);
-  const { memory, contract, tensors } = computed(base, model, sourceIds(base, edits), forcedIds(base, edits), words);
+  const { memory, contract, tensors } = computed(base, model, forcedIds(base, edits), words);
   checkRows(edits, contract.tokens);
   const same = model.decode(memory, rowsOf(base, base.search.beam.answers[0]).inputs);
   const difference = {
@@ -37,13 +38,14 @@ export function whatIf(base, words) {
   return trace;
 }
 
-/** The search for an answer to source ids, and all tensors of the answer. */
-function computed(base, model, ids, forced, words) {
-  const memory = model.encode(ids, visibleSource(base));
+/** The search for an answer of a model, and all tensors of the answer. */
+function computed(base, model, forced, words) {
+  const { source } = model;
+  const memory = model.start();
   const searches = searchAgain(base, model, memory, forced);
   const { inputs, targets } = rowsOf(base, searches.beam.answers[0]);
   const tensors = model.decode(memory, inputs);
-  const contract = editedContract(base, { words, ids, inputs, targets, searches, tensors });
+  const contract = editedContract(base, { words, source, inputs, targets, searches, tensors });
   return { memory, tensors, contract: { ...contract, steps: model.stepsOf(tensors) } };
 }
 
@@ -68,7 +70,7 @@ export function traceText(base, text, source, beams) {
     notices: [],
   };
   const start = new Trace({ ...contract, search: { ...base.search, beam: { ...beam, num_beams: beams } } }, base.opened);
-  const { contract: found, tensors } = computed(start, new Model(start, []), source.map(({ id }) => id), [], []);
+  const { contract: found, tensors } = computed(start, new Model(start, []), [], []);
   return new Trace(found, tensors);
 }
 
@@ -91,9 +93,6 @@ export function occlude(trace, by = trace.evidence.occluded_by) {
 /** Texts that were joined from ids in this page, with their ids: they need not be split again. */
 const decoded = new Map();
 
-/** The ids that are no text: special tokens, and the tokens of inputs. */
-export const specialIds = ({ specials, inputs = [] }) => new Set([...Object.values(specials), ...inputs]);
-
 /** The text of the ids of a side. */
 export function decodeIds(trace, side, ids) {
   const { axis } = trace.vocabularies[side];
@@ -104,12 +103,13 @@ export function decodeIds(trace, side, ids) {
   return text;
 }
 
-export const visibleSource = (trace) => trace.tokens.source.map((token) => token.kind !== 'pad');
+export const visibleSource = (trace) => seenOf(trace.tokens.source);
 
 function check(base, edits) {
   const attentions = base.attentions();
   const heads = base.axes.head.length;
   for (const edit of edits) {
+    if (edit.kind === 'text' && cannotSplit(base)) throw new Error(`there is no other text: ${cannotSplit(base)}`);
     const name = edit.attention ?? (edit.sublayer?.endsWith('.feed_forward') ? null : edit.sublayer);
     if (name && !attentions.includes(name))
       throw new Error(`there is no attention ${name}; valid names: ${attentions.join(', ')}`);
@@ -121,26 +121,10 @@ function check(base, edits) {
 }
 
 function checkRows(edits, { source, target_in: inputs }) {
-  for (const { kind, attention, row } of edits) {
-    const rows = (attention?.startsWith('encoder') ? source : inputs).length;
-    if (kind === 'row' && row >= rows)
-      throw new Error(`there is no row ${row} in ${attention}; valid rows: 0 to ${rows - 1}`);
+  for (const { attention, layer, row } of edits) {
+    const rows = ((attention ?? layer)?.startsWith('encoder') ? source : inputs).length;
+    if (row >= rows) throw new Error(`there is no row ${row} in ${attention ?? layer}; valid rows: 0 to ${rows - 1}`);
   }
-}
-
-function sourceIds(base, edits) {
-  const ids = base.tokens.source.map((token) => token.id);
-  const { axis } = base.vocabularies.source;
-  for (const { kind, position, text } of edits) {
-    if (kind !== 'token') continue;
-    const token = base.tokens.source[position];
-    if (!token || ['bos', 'eos', 'pad'].includes(token.kind))
-      throw new Error(`there is no source token ${position} that can be edited`);
-    const id = base.axes[axis].labels.indexOf(text);
-    if (id < 0) throw new Error(`“${text}” is not one token of the source vocabulary`);
-    ids[position] = id;
-  }
-  return ids;
 }
 
 function forcedIds(base, edits) {
@@ -186,26 +170,7 @@ export function rowsOf(trace, answer) {
   return { inputs: [bos, ...targets.slice(0, -1)], targets };
 }
 
-/** Ids as tokens of a trace, `given` with the part of the text that an `<unk>` is for, and the input. */
-export function tokensOf(trace, side, ids, given = []) {
-  const { axis, specials, counts, inputs = [] } = trace.vocabularies[side];
-  const roles = Object.entries(specials).map(([kind, id]) => [id, kind]);
-  const kinds = new Map([...inputs.map((id) => [id, 'input']), ...roles]);
-  return ids.map((id, i) => ({
-    id,
-    text: trace.axes[axis].labels[id],
-    kind: kinds.get(id) ?? 'ordinary',
-    count: counts[id] ?? null,
-    given: given[i]?.unknown ?? null,
-    input: given[i]?.input ?? null,
-  }));
-}
-
-function editedContract(base, { words, ids, inputs, targets, searches, tensors }) {
-  const given = base.tokens.source;
-  const source = tokensOf(base, 'source', ids).map((token, i) =>
-    token.id === given[i].id ? given[i] : { ...token, input: given[i].input },
-  );
+function editedContract(base, { words, source, inputs, targets, searches, tensors }) {
   const [targetIn, targetOut] = [tokensOf(base, 'target', inputs), tokensOf(base, 'target', targets)];
   const labels = (tokens) => tokens.map((token) => token.text);
   const axis = (name, tokens, predicted = null) => ({
@@ -216,7 +181,7 @@ function editedContract(base, { words, ids, inputs, targets, searches, tensors }
       predicted: predicted && labels(predicted),
     },
   });
-  const fits = inputs.length === base.tokens.target_in.length;
+  const fits = inputs.length === base.tokens.target_in.length && source.length === base.tokens.source.length;
   const kept = ([name, { origin }]) =>
     origin === 'weight' || // an edit of this trace finds its weights by it
     (!tensors.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.')));

@@ -1,11 +1,14 @@
-/** Logits: the most probable next tokens, with temperature and top-p, and the prediction after each layer (logit lens). */
+/** Logits: the most probable next tokens, the prediction after each layer (logit lens), and what each head adds to a logit. */
 
+import { attribute } from 'glassbox/attribution.js';
 import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/dom.js';
-import { digits, percent, rowOf } from 'glassbox/numbers.js';
+import { tensorTitle } from 'glassbox/labels.js';
+import { digits, percent, rowOf, sumOf } from 'glassbox/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
 import { probabilityOf, sampled } from 'glassbox/sampling.js';
-import { decodeIds, specialIds } from 'glassbox/whatif.js';
+import { specialIds } from 'glassbox/source.js';
+import { decodeIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -32,6 +35,7 @@ export function logits(app) {
         : noEdits(app),
     ),
     lens(app),
+    attribution(app, targets[step]),
     app.trace.has(app.name('logits'))
       ? null
       : el('p.hint', 'This page has no logits of all tokens: for a large vocabulary they are left out of the file.'),
@@ -158,5 +162,35 @@ function lensCell(app, name, i, token, title) {
     ' ',
     pickable(app, name, [i, id], percent(probability)),
     id === token.id ? ' ✓' : '',
+  );
+}
+
+/** What each head and sublayer adds to the logit of the token of the step. */
+function attribution(app, { id, text }) {
+  const { trace, row: step } = app;
+  const name = app.name('logits');
+  const parts = attribute(trace, name, step, id);
+  if (!parts) return null;
+  const largest = Math.max(...parts.map(({ number }) => Math.abs(number)));
+  const one = ({ from, head, number }) => {
+    const cell = trace.get(from).axes.map((axis) => ({ head, target: step, gold_target: step })[axis] ?? 0);
+    const open = () => (trace.tensors[from]?.origin === 'weight' ? app.pick(from, null) : app.goTo(from, cell));
+    const label = tensorTitle(trace, from).replace(/^heads(?= · )/, `head ${head}`);
+    const link = button(label, open, { class: 'link', data: { key: `adds-${from}-${head}` } });
+    const bar = el('i', { class: number < 0 ? 'below' : null, style: { '--fraction': `${(Math.abs(number) / largest) * 100}%` } });
+    return el('li', { data: { adds: number } }, el('span', link), bar, el('span', digits(number)));
+  };
+  return section(
+    'direct logit attribution',
+    'What each head and layer adds to the logit (direct logit attribution)',
+    el(
+      'p.hint',
+      'Each head and sublayer adds a vector to the residual stream. A bar is the part of the logit of ',
+      bdi(`'${visible(text)}'`),
+      ' that this vector makes, with the deviations of the norms as they are. The sum is the logit: ',
+      pickable(app, name, [step, id], digits(sumOf(parts.map(({ number }) => number)))),
+      '.',
+    ),
+    el('ul.bars.adds', parts.map(one)),
   );
 }

@@ -1,14 +1,11 @@
-/** What if: edit the model or the text; the answers before and after are above every panel (see result.js). */
+/** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
-import { button, el, range, row, section, select, table, textField } from 'glassbox/dom.js';
-import { digits } from 'glassbox/numbers.js';
-import { attentionSelect, noEdits, rowOfPart } from 'glassbox/panels/selection.js';
-
-const MAX_CHANGED = 12;
+import { button, el, range, row, section, table, textField } from 'glassbox/dom.js';
+import { twoTexts } from 'glassbox/panels/patching.js';
+import { noEdits } from 'glassbox/panels/selection.js';
 
 export function whatif(app) {
   if (!app.canEdit) return noEdits(app);
-  const { difference } = app.edited ?? app.base;
   return [
     el(
       'p.lead',
@@ -16,10 +13,9 @@ export function whatif(app) {
         ? 'Edit the model or the text. This page runs the model again and compares the results.'
         : 'Edit the model or the text. The server runs the model again, and the page shows the differences.',
     ),
-    difference ? largest(app, difference) : el('p.hint', 'There are no edits.'),
+    twoTexts(app),
     switches(app),
     sublayers(app),
-    rowEdit(app),
     typed(app),
   ];
 }
@@ -68,36 +64,6 @@ function sublayers(app) {
   );
 }
 
-/** Attention weights of one row, set by the user: 1 for one key, 0 for the others. */
-function rowEdit(app) {
-  const { attention, head } = app.state;
-  const { axes, shape } = app.trace.get(`${attention}.weights`);
-  const { row: chosen, onRow } = rowOfPart(app, attention);
-  const line = Math.min(chosen, shape[1] - 1);
-  const keys = range(/^decoder.*self$/.test(attention) ? line + 1 : shape[2]);
-  const title = (axis, i) => `${i} ${app.trace.label(axes[axis], i)}`;
-  const apply = (position) => {
-    const numbers = keys.map((key) => (key === position ? 1 : 0)).join(',');
-    const start = `attention ${attention} head ${head} row ${line} =`;
-    app.edit([...app.words.filter((words) => !words.startsWith(start)), `${start} ${numbers}`]);
-  };
-  const lookAt = (key) => button(el('bdi', title(2, key)), () => apply(key), { data: { key: `look-${key}` } });
-  const rows = range(shape[1]).map((i) => [i, title(1, i)]);
-  const heads = range(shape[0]).map((i) => [i, i]);
-  return section(
-    'attention row',
-    'Attend to one position only',
-    el('p.hint', 'Select a key: its weight in this row becomes 1, and the other weights become 0.'),
-    el(
-      'div.row',
-      attentionSelect(app),
-      select('head', heads, head, (other) => app.set({ head: Number(other) })),
-      select('row', rows, line, (other) => onRow(Number(other)), 'row-choice'),
-    ),
-    el('div.row', keys.map(lookAt)),
-  );
-}
-
 /** Any edit, in the syntax of `explain --edit`. */
 function typed(app) {
   const input = textField('typed', {
@@ -118,28 +84,6 @@ function typed(app) {
       { on: { submit } },
       input,
       button('apply', () => {}, { type: 'submit', class: 'primary', data: { key: 'apply' } }),
-    ),
-  );
-}
-
-/** The tensors that changed most; each is a link to its panel. */
-function largest(app, difference) {
-  const changed = Object.entries(difference.largest).filter(([, change]) => change > 0);
-  changed.sort(([, one], [, other]) => other - one);
-  const link = (name) =>
-    button(el('code', name), () => app.goTo(name), { class: 'link', data: { key: `changed-${name}` } });
-  return section(
-    'largest changes',
-    'Largest changes',
-    el(
-      'p.hint',
-      `${changed.length} ${changed.length === 1 ? 'tensor' : 'tensors'} changed. ` +
-        'For this comparison the decoder input is the output from before the edits.',
-    ),
-    table(
-      '',
-      ['tensor', 'largest change'],
-      changed.slice(0, MAX_CHANGED).map(([name, change]) => row(link(name), digits(change))),
     ),
   );
 }

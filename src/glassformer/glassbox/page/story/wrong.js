@@ -71,7 +71,7 @@ function errorsOf({ trace, base }) {
 }
 
 /** Two edits of one token each: one in this place, and one that makes the text unlike the training. */
-function editsOf(trace, place) {
+export function editsOf(trace, place) {
   const { source } = trace.tokens;
   const { labels } = trace.axes[trace.vocabularies.source.axis];
   const places = range(source.length).filter((i) => ['ordinary', 'input'].includes(source[i].kind));

@@ -1,0 +1,87 @@
+/**
+ * The source of a trace: the tokens of a text, and what edits make of them.
+ *
+ * Characters, words and bytes can be split here; subwords need a library.
+ */
+
+import { range } from 'glassbox/dom.js';
+import { CAN_SPLIT, split } from 'glassbox/text.js';
+
+export const idsOf = (tokens) => tokens.map(({ id }) => id);
+
+export const seenOf = (tokens) => tokens.map((token) => token.kind !== 'pad');
+
+/** The ids that are no text: special tokens, and the tokens of inputs. */
+export const specialIds = ({ specials, inputs = [] }) => new Set([...Object.values(specials), ...inputs]);
+
+/** Ids as tokens of a trace, `given` with the part of the text that an `<unk>` is for, and the input. */
+export function tokensOf(trace, side, ids, given = []) {
+  const { axis, specials, counts, inputs = [] } = trace.vocabularies[side];
+  const roles = Object.entries(specials).map(([kind, id]) => [id, kind]);
+  const kinds = new Map([...inputs.map((id) => [id, 'input']), ...roles]);
+  return ids.map((id, i) => ({
+    id,
+    text: trace.axes[axis].labels[id],
+    kind: kinds.get(id) ?? 'ordinary',
+    count: counts[id] ?? null,
+    given: given[i]?.unknown ?? null,
+    input: given[i]?.input ?? null,
+  }));
+}
+
+/** Why this page cannot split a text into the tokens of the model, in words; '' if it can. */
+export function cannotSplit({ inputs, provenance }) {
+  const { kind } = provenance.settings.tokens.source;
+  if (inputs) return 'the model has several inputs, which this page cannot split into tokens';
+  return CAN_SPLIT.has(kind) ? '' : `this page cannot split text into ${kind === 'sentencepiece' ? 'SentencePiece' : kind}`;
+}
+
+/** The framed tokens of a text. Throws an error in words for a text that the model does not take. */
+export function encode(base, text) {
+  const { tokens, data, model } = base.provenance.settings;
+  const { axis, specials } = base.vocabularies.source;
+  if (!text.trim()) throw new Error('there is nothing to translate: the text is empty');
+  if (!text.isWellFormed()) throw new Error('the text contains a lone surrogate, which is not a character');
+  const pieces = split(tokens.source, text);
+  const frame = specials.bos === undefined ? 1 : 2;
+  const positions = model.positions === 'learned' ? model.max_length - frame : Infinity;
+  const limit = Math.min(data.max_source_length, positions);
+  if (pieces.length > limit)
+    throw new Error(`the text is longer than the model takes: ${pieces.length} tokens, at most ${limit}`);
+  const special = specialIds(base.vocabularies.source);
+  const ids = new Map(base.axes[axis].labels.map((label, id) => [label, id]).filter(([, id]) => !special.has(id)));
+  const unknown = pieces.map((piece) => (ids.has(piece) ? null : piece));
+  const missing = unknown.find((piece) => piece !== null);
+  if (missing !== undefined && specials.unk === undefined)
+    throw new Error(`“${missing}” is not in the vocabulary of the model`);
+  const found = pieces.map((piece) => ids.get(piece) ?? specials.unk);
+  const start = frame === 2 ? [specials.bos] : [];
+  const given = [...start.map(() => null), ...unknown].map((piece) => ({ unknown: piece }));
+  return tokensOf(base, 'source', [...start, ...found, specials.eos], given);
+}
+
+/** The source tokens after the edits of it. */
+export function editedSource(base, edits) {
+  const text = edits.findLast(({ kind }) => kind === 'text')?.text;
+  const source = text === undefined || cannotSplit(base) ? [...base.tokens.source] : encode(base, text);
+  const { axis } = base.vocabularies.source;
+  for (const { kind, position, text } of edits) {
+    if (kind !== 'token') continue;
+    const token = source[position];
+    if (!token || ['bos', 'eos', 'pad'].includes(token.kind))
+      throw new Error(`there is no source token ${position} that can be edited`);
+    const id = base.axes[axis].labels.indexOf(text);
+    if (id < 0) throw new Error(`“${text}” is not one token of the source vocabulary`);
+    if (id !== token.id) source[position] = { ...tokensOf(base, 'source', [id])[0], input: token.input };
+  }
+  return source;
+}
+
+/** The position of another text for each of one: from the start up to the first difference, and from the end; else undefined. */
+export function counterparts(ids, others) {
+  const [shorter, shift] = [Math.min(ids.length, others.length), others.length - ids.length];
+  const first = range(shorter).find((i) => ids[i] !== others[i]) ?? shorter;
+  const last = range(shorter - first).find((i) => ids.at(-1 - i) !== others.at(-1 - i)) ?? shorter - first;
+  if (!shift) return range(ids.length);
+  return ids.map((_, i) => (i < first ? i : i >= ids.length - last ? i + shift : undefined));
+}

@@ -1,0 +1,285 @@
+"""Another text in the page: differences, patches and attribution are those of an independent pass of the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.paper import reference
+from glassformer.paper.settings import ModelSettings
+
+pytestmark = pytest.mark.browser
+
+MEASURE = """
+const { Trace } = await import('glassbox/trace.js');
+const { Patching } = await import('glassbox/patching.js');
+const base = new Trace(JSON.parse(document.getElementById('trace').textContent));
+const found = new Patching(base, given.words, given.row);
+for (const _ of found.measure());
+const heads = found.places.filter(({ head }) => head !== undefined);
+return {
+  ...found.best, tokens: found.tokens, differences: found.differences, effects: [...found.effects],
+  all: found.effectOf(heads), few: found.effectOf(found.best.heads.slice(0, -1)),
+};
+"""
+
+Patches = dict[tuple[str, int | None, int], np.ndarray[Any, Any]]
+
+
+def reference_run(model: Any, ids: list[int], fed: list[int], patches: Patches) -> tuple[Any, Patches]:
+    """The last logits of the reference, and all that could be patched, by (module, head, row)."""
+    seen: Patches = {}
+
+    def note(name: str, value: Any, /, *_: Any) -> Any:
+        module, _, quantity = name.rpartition(".")
+        if quantity == "heads":
+            value = np.array(value)
+            keys = [(module, head, row) for head in range(value.shape[0]) for row in range(value.shape[1])]
+        elif name.endswith(".feed_forward.residual"):
+            value = np.array(value)
+            keys = [(module.removesuffix(".feed_forward"), None, row) for row in range(value.shape[0])]
+        else:
+            return value
+        for key in keys:
+            index = key[1:] if key[1] is not None else key[2]
+            value[index] = patches.get(key, value[index])
+            seen[key] = value[index].copy()
+        return value
+
+    settings, weights = model.settings.model, {name: array.astype(float) for name, array in model.tensors.items()}
+    memory = reference.encode(weights, settings, np.array(ids), note=note)
+    hidden = reference.decode(weights, settings, np.array(fed), memory, note=note)
+    return reference.project(weights, settings, hidden)[-1], seen
+
+
+def place_of(words: str) -> tuple[str, int | None, int]:
+    """The key of a patch in the reference."""
+    part, *rest = words.removeprefix("patch ").split()
+    part = part.replace(".self", ".self_attention").replace(".cross", ".cross_attention")
+    return part, int(rest[1]) if rest[0] == "head" else None, int(rest[-1])
+
+
+@pytest.mark.parametrize(
+    ("seed", "others"), [(3, ["gcb"]), (5, ["gcb"]), (19, ["gcb"]), (21, ["fgedgfa"]), (37, ["gcb"])]
+)
+def test_every_patch_has_the_effect_that_the_reference_computes(
+    window: Any, random_case: Any, seed: int, others: list[str]
+) -> None:
+    """Post-norm and pre-norm, other lengths: each alone, and the heads that explain 95 % of the logit difference."""
+    model, text, _ = random_case(seed)
+    trace = explain(model, text, weights=True, num_beams=1)
+    window.open(trace)
+    ids, fed = ([token.id for token in tokens] for tokens in (trace.tokens.source, trace.tokens.target_in))
+    tokenizer = model.source_tokenizer
+    chosen = [
+        (other, row)
+        for other in (tokenizer.frame(tokenizer.encode(text)) for text in others)
+        for row in range(len(fed))
+        if reference_run(model, other, fed[: row + 1], {})[0].argmax() != trace.tokens.target_out[row].id
+    ]
+    assert chosen
+    other, row = chosen[-1]
+    words = ["text " + tokenizer.decode(other)]
+    found = window.run(MEASURE, {"words": words, "row": row})
+    (own_logits, _), (other_logits, values) = (reference_run(model, each, fed[: row + 1], {}) for each in (ids, other))
+    one, rival = trace.tokens.target_out[row].id, other_logits.argmax()
+    assert found["tokens"] == [one, rival]
+    own, there = (logits[one] - logits[rival] for logits in (own_logits, other_logits))
+    assert found["differences"] == pytest.approx([own, there], rel=1e-4)
+
+    def counterpart(key: tuple[str, int | None, int]) -> Any:
+        part, head, at = key
+        is_late = part.startswith("encoder") and ids[: at + 1] != other[: at + 1] and len(ids) != len(other)
+        return values[part, head, at + (len(other) - len(ids) if is_late else 0)]
+
+    def effect(patches: list[str]) -> float:
+        keys = [place_of(patch) for patch in patches]
+        logits, _ = reference_run(model, ids, fed[: row + 1], {key: counterpart(key) for key in keys})
+        return float((own - logits[one] + logits[rival]) / (own - there))
+
+    for patch, number in found["effects"]:
+        assert number == pytest.approx(effect([patch]), rel=1e-3, abs=1e-4), patch
+    n_heads, settings = model.settings.model.n_heads, model.settings.model
+    n_matched = sum("encoder.0 row" in patch for patch, _ in found["effects"])
+    n_source = settings.n_encoder_layers * (n_heads + 1) * n_matched
+    assert len(found["effects"]) == n_source + settings.n_decoder_layers * (2 * n_heads + 1) * (row + 1)
+    best = [head["words"] for head in found["heads"]]
+    assert found["effect"] == pytest.approx(effect(best), abs=1e-3)
+    assert found["effect"] >= 0.95
+    assert found["all"] == pytest.approx(1)
+    assert len(best) == 1 or found["few"] < 0.95
+
+
+def compare(window: Any, text: str) -> None:
+    """Compare with another text, and wait for its answer."""
+    window.page.fill("[name=other]", text)
+    window.press("compare-texts")
+    window.page.wait_for_selector("[data-side='after']")
+    window.settle()
+
+
+def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, trace: Trace) -> None:
+    """The heads that explain the difference, and a patch with the answer of `explain --edit`."""
+    window.open(trace, "whatif")
+    compare(window, "gcbfa")
+    expected = explain(case.model, case.text, edits=["text gcbfa"], num_beams=3)
+    assert expected.difference is not None
+    first = expected.difference.beam.first_changed_step
+    assert first is not None
+    assert f"from step {first} on" in window.text(".verdict")
+    assert f"Step {first}: the logit of" in window.text("[aria-label='two texts']")
+    window.press("measure-patches")
+    window.page.wait_for_selector("[data-explained]")
+    assert float(window.page.get_attribute("[data-explained]", "data-explained")) >= 0.95
+    n_source, n_heads = len(trace.tokens.source), trace.axes["head"].length
+    pictures = window.page.locator("[aria-label='two texts'] figure")
+    assert [pictures.nth(i).locator("g.cell").count() for i in range(2)] == [
+        2 * (n_heads + 1) * n_source,
+        2 * (2 * n_heads + 1) * (first + 1),
+    ]
+    pictures.nth(0).locator(f"g.cell[data-row='{n_heads + 1}'][data-column='2']").click()
+    patch = "patch encoder.1 row 2"
+    window.page.wait_for_selector(f"[data-key='edit-{patch}']")
+    window.settle()
+    patched = explain(case.model, case.text, edits=["text gcbfa", patch], num_beams=3)
+    assert window.text("[data-side='after'] .token") == patched.translation.replace(" ", "␣")
+    assert window.checks()[1] == 0
+    window.press(f"edit-{patch}")
+    window.page.wait_for_selector(f"[data-key='edit-{patch}']", state="detached")
+    n_best = int(window.page.get_attribute("[data-explained]", "data-heads"))
+    window.press("apply-patches")
+    window.page.wait_for_selector(".pill:has-text('patch')")
+    assert window.page.locator(".pill:has-text('patch')").count() == n_best
+
+
+CHANGES = """
+const { App } = await import('glassbox/app.js');
+const app = new App(JSON.parse(document.getElementById('trace').textContent));
+await app.edit(given);
+return app.base.names().map((name) => [name, app.changeOf(name)]).filter(([, change]) => change)
+  .map(([name, { numbers }]) => [name, [...numbers]]);
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "match"), [("gcbfa", range(7)), ("abdde", range(7)), ("abe", [0, 1, 2, -1, -1, 3, 4])]
+)
+def test_every_matrix_of_the_source_is_a_difference(
+    window: Any, case: Any, trace: Trace, text: str, match: list[int]
+) -> None:
+    """Positions of a shorter text are matched from both ends; what is between has no number."""
+    other = explain(case.model, text, num_beams=3)
+    found = dict(window.open(trace, "whatif").run(CHANGES, [f"text {text}"]))
+    names = [name for name, tensor in trace.tensors.items() if tensor.axes and name.startswith(("source", "encoder"))]
+    for name in (name for name in names if name in other.tensors):
+        after = trace.array(name) * np.nan
+        rows = [i for i, at in enumerate(match) if at >= 0]
+        axes = [axis.startswith("source") and "vocabulary" not in axis for axis in trace.tensors[name].axes]
+        taken = [np.array(rows) if isin else np.arange(n) for isin, n in zip(axes, after.shape, strict=True)]
+        given = [np.array(match)[rows] if isin else np.arange(n) for isin, n in zip(axes, after.shape, strict=True)]
+        after[np.ix_(*taken)] = other.array(name)[np.ix_(*given)]
+        change = np.array(found[name], float).reshape(after.shape)
+        np.testing.assert_allclose(change, after - trace.array(name), atol=1e-4, err_msg=name)
+
+
+def test_a_position_without_a_counterpart_has_no_number(window: Any, trace: Trace) -> None:
+    window.open(trace, "whatif")
+    compare(window, "abe")
+    window.press("compare-difference")
+    window.panel("embedding")
+    rows = window.page.locator("[data-stage='source.embedded'] tbody tr")
+    assert [("–" in rows.nth(i).inner_text()) for i in range(7)] == [False, False, False, True, True, False, False]
+
+
+def test_the_parts_of_a_logit_are_what_heads_and_sublayers_add(window: Any, trace: Trace) -> None:
+    window.open(trace, "logits")
+    keys, numbers = (
+        window.all("[data-key^='adds-']", "each.dataset.key"),
+        window.all("[data-adds]", "each.dataset.adds"),
+    )
+    found = {key: float(number) for key, number in zip(keys, numbers, strict=True)}
+    token = trace.tokens.target_out[0].id
+    assert sum(found.values()) == pytest.approx(float(trace.array("logits")[0, token]), abs=1e-4)
+    residual = trace.array("decoder.1.feed_forward.residual")[0].astype(float)
+    direction = trace.array("output_projection.weight")[token].astype(float) * trace.array("decoder_norm.weight")
+    direction = (direction - direction.mean()) / np.sqrt(residual.var() + 1e-5)
+    weight, d_v = trace.array("decoder.0.cross_attention.w_o.weight").astype(float), trace.axes["d_v"].length
+    for head, values in enumerate(trace.array("decoder.0.cross.heads")[:, 0]):
+        written = weight[:, head * d_v : (head + 1) * d_v] @ values
+        assert found[f"adds-decoder.0.cross.heads-{head}"] == pytest.approx(float(direction @ written), abs=1e-4)
+    hidden = trace.array("decoder.1.feed_forward.output")[0].astype(float)
+    assert found["adds-decoder.1.feed_forward.output-null"] == pytest.approx(float(direction @ hidden), abs=1e-4)
+    window.press("adds-decoder.0.cross.heads-1")
+    assert window.text("h1") == "Attention"
+
+
+@pytest.mark.parametrize("seed", [3, 5, 19, 21])
+def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, random_case: Any, seed: int) -> None:
+    model, text, target = random_case(seed)
+    trace = explain(model, text, target=target, weights=True, num_beams=1)
+    program = """const { Trace } = await import('glassbox/trace.js');
+    const { attribute } = await import('glassbox/attribution.js');
+    const trace = new Trace(JSON.parse(document.getElementById('trace').textContent));
+    const sum = (parts) => parts.reduce((total, { number }) => total + number, 0);
+    return given.map((cell) => sum(attribute(trace, ...cell)));"""
+    shape = trace.array("logits").shape
+    cells = [(name, row, token) for name in ("logits", "gold.logits") for row in range(3) for token in range(shape[1])]
+    cells = [cell for cell in cells if cell[1] < len(trace.array(cell[0]))]
+    expected = [float(trace.array(name)[row, token]) for name, row, token in cells]
+    assert window.open(trace).run(program, cells) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["text " + "a" * 600], "the text is longer than the model takes: 600 tokens, at most"),
+        (["patch encoder.0 row 1"], "a patch needs another text"),
+        (["text abcde", "patch encoder.0 row 1"], "a patch needs another text"),
+        (["text gb", "patch encoder.0 row 3"], "source position 3 has no counterpart in the other text"),
+        (["text gcbfa", "patch encoder.0 row 9"], "there is no row 9 in encoder.0"),
+        (["text gcbfa", "patch encoder.7 row 1"], "there is no layer encoder.7"),
+        (["text gcbfa", "patch encoder.0.self head 9 row 1"], "there is no head 9"),
+    ],
+)
+def test_another_text_or_patch_that_does_not_fit_says_so(
+    window: Any, trace: Trace, words: list[str], message: str
+) -> None:
+    window.open(trace, "whatif")
+    for edit in words:
+        window.page.fill("[data-key='typed']", edit)
+        window.press("apply")
+        window.settle()
+    assert message in window.text(".edited .wrong")
+    assert window.page.locator(".edited .pill").count() == len(words) - 1
+
+
+def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any, case: Any, trace: Trace) -> None:
+    window.open(trace, "whatif")
+    window.page.fill("[name=other]", "   ")
+    window.press("compare-texts")
+    window.page.wait_for_selector(".edited .wrong:has-text('the text is empty')")
+    compare(window, "אבגדה")
+    expected = explain(case.model, "אבגדה", num_beams=3).translation
+    assert window.text("[data-side='after'] .token") == (expected.replace(" ", "␣") or "(empty)")
+    assert "both texts give" in window.text("[aria-label='two texts']")
+    window.panel("tokens")
+    assert window.page.locator("[aria-label='source'] .wrong").count() == 5
+
+
+def test_without_a_tokenizer_for_texts_one_token_is_another(window: Any, random_model: Any, trace: Trace) -> None:
+    """A page of subwords cannot split a text; one without weights cannot compute."""
+    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+    words = ["red green blue", "green grey"] * 3
+    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
+    window.open(explain(model, "red grey", weights=True, num_beams=3), "whatif")
+    assert "cannot split text into subwords" in window.text("[aria-label='two texts']")
+    assert window.page.locator("[name=other]").count() == 0
+    window.page.locator("[data-key^='compare-token']").first.click()
+    window.page.wait_for_selector(".pill:has-text('token ')")
+    window.settle()
+    window.open(explain(model, "red grey", num_beams=3), "whatif")
+    assert "does not include the weights" in window.text("#panel")
