@@ -89,7 +89,7 @@ def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, 
     assert traces[0]["search"] == traces[1]["search"]
     exported = call("export", joined, "--to", "huggingface", "--out", tmp_path / "export")
     assert exported.code == 2
-    assert "an export holds one model, not an ensemble\n  got: 2 models" in exported.err
+    assert "huggingface holds one model, not several\n  got: 2 members\n  next: --to onnx or --to html" in exported.err
     started = call("train", table, "--out", tmp_path / "run", "--init", joined)
     assert started.code == 2
     assert "a training starts from one model, not from several" in started.err

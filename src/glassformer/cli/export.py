@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.console import Reporter, print_json
-from glassformer.cli.options import Columns, Ensemble, Model
+from glassformer.cli.options import Columns, Model
 
 if TYPE_CHECKING:
     from glassformer.ship.export import Exported
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option("--to", help="onnx, ctranslate2, huggingface or html.")],
+    to: Annotated[str, typer.Option("--to", help="onnx or html (both hold members), ctranslate2 or huggingface.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
     columns: Columns,
     reporter: Reporter,
@@ -28,7 +28,6 @@ def export(
         str | None,
         typer.Option("--check", metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
     ] = None,
-    ensemble: Ensemble = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.
 
@@ -44,7 +43,6 @@ def export(
         to,
         out,
         precision=precision,
-        ensemble=ensemble or [],
         rows=table.pairs if table else None,
         where=table.locations if table else None,
         progress=reporter.print,

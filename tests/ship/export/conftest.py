@@ -22,7 +22,7 @@ from glassformer.paper.settings import Settings, SideSettings
 from glassformer.ship.export import load_format
 from glassformer.ship.export.html import store
 from glassformer.ship.export.programs import Answer
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, join
 from glassformer.ship.storage.records import Calibration, TrainingData
 from glassformer.text import Tokenizer, Vocabulary, learn
 from glassformer.text.seen import learn_seen
@@ -52,7 +52,12 @@ SLOW = {"huggingface": pytest.mark.medium}
 KINDS = ("characters", "words", "bytes", "bpe", "unigram")
 
 
-def make_model(
+def make_model(*, members: int = 1, seed: int = 1, **options: Any) -> ModelFile:
+    """Return a model with random weights, norms and biases that attends to its source, or several in one file."""
+    return join([_make_one(seed=seed + 100 * i, **options) for i in range(members)])
+
+
+def _make_one(
     *,
     kind: str = "characters",
     shared: bool = True,
@@ -62,7 +67,7 @@ def make_model(
     side: dict[str, Any] | None = None,
     **model: Any,
 ) -> ModelFile:
-    """Return a model with random weights, norms and biases that attends to its source. `longest` is that of targets."""
+    """Return one model. `longest` is that of targets."""
     if kind == "sentencepiece":
         return _imported(longest, seed)
     subwords = kind in ("bpe", "unigram")

@@ -37,14 +37,15 @@ SHAPES: dict[str, dict[str, Any]] = {
     "no <unk>": {"side": {"unknown": False}},
     "normalized": {"side": {"normalization": "NFD", "lowercase": True}},
     "greedy by itself": {"decoding": {"num_beams": 1}},
+    "two members": {"members": 2, "shared": False, "tied_embeddings": "target"},
 }
 REFUSED = {
-    "ctranslate2": {"values wider than keys"},
-    "huggingface": {"values wider than keys", "other constants", "normalized", "imported"},
+    "ctranslate2": {"values wider than keys", "two members"},
+    "huggingface": {"values wider than keys", "other constants", "normalized", "imported", "two members"},
     "html": {"imported"},
 }
 """Format -> the shapes that it cannot represent."""
-FAST = ("pre-norm with two vocabularies", "imported")
+FAST = ("pre-norm with two vocabularies", "imported", "two members")
 SLOW = ("huggingface",)
 """Formats whose runtime takes seconds to start; their own tests are in the fast suite."""
 CASES = [

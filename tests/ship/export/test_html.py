@@ -52,6 +52,7 @@ def drawn_shape(seed: int) -> dict[str, Any]:
         "d_model": source.choice([6, 8, 12, 18]),
         "d_ff": source.randint(1, 20),
         "max_length": 42,
+        "members": 1 + seed % 3,
     }
 
 
@@ -85,8 +86,9 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
 
 
 @needs_node
-def test_the_probability_is_that_of_translate(tmp_path: Path) -> None:
-    model_file = calibrated(make_model(seed=7))
+@pytest.mark.parametrize("members", [1, 2])
+def test_the_probability_is_that_of_translate(members: int, tmp_path: Path) -> None:
+    model_file = calibrated(make_model(seed=6, members=members))
     page, texts = exported(model_file, tmp_path) / "index.html", make_texts(model_file)
     code = "return new engine.Translator(description, parts).answers(given.texts, given.beams, true)"
     found = with_engine(page, code, texts=texts, beams=model_file.settings.decoding.num_beams)
@@ -127,8 +129,9 @@ def with_engine(page: Path, code: str, **given: Any) -> Any:
 
 
 @needs_node
-def test_an_answer_is_the_same_to_the_last_bit_alone_and_in_any_batch(tmp_path: Path) -> None:
-    model_file = make_model(seed=7)
+@pytest.mark.parametrize("members", [1, 2])
+def test_an_answer_is_the_same_to_the_last_bit_alone_and_in_any_batch(members: int, tmp_path: Path) -> None:
+    model_file = make_model(seed=7, members=members)
     page = exported(model_file, tmp_path) / "index.html"
     code = """
     const translator = new engine.Translator(description, parts);

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.export import html, template
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.modelfile import ModelFile, join, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 from tests.browser import PATIENCE, chromium, seen_before_reading
@@ -377,6 +378,36 @@ def test_every_number_of_that_glass_box_is_that_of_python(window: Window, transl
     assert found["missing"] == []
     assert found["largest"] < 1e-5
     assert found["made"] == found["expected"]
+
+
+def test_members_answer_together_and_the_glass_box_says_that_it_shows_the_first(browser: Any, tmp_path: Path) -> None:
+    texts, one = ["abc", "gfedcba", "d"], make_model()
+    other = replace(one, tensors={name: 0.9 * array for name, array in one.tensors.items()})
+    model_file = calibrated(join([one, other]), texts)
+    html.FORMAT.write(model_file, tmp_path, "float32")
+    window = Window(browser.new_page(), tmp_path).open()
+    right = Translator(model_file, device="cpu").translate(texts, num_return_sequences=5)
+    of_first = Translator(one, device="cpu").translate(texts)
+    assert {answer.text == first.text for answer, first in zip(right, of_first, strict=True)} == {True, False}
+    for text, answer in zip(texts, right, strict=True):
+        window.type(text)
+        assert window.page.text_content(".answer-text") == (answer.text or EMPTY)
+        assert f"model’s probability {percent(answer.score)}" in window.answer
+        assert f"right with probability {percent(np.log(answer.probability))}" in window.answer
+    assert "2 members answer together; the glass box shows the first of them." in window.page.inner_text("main")
+    trace = explain(model_file, texts[0], evidence=False, weights=True, num_beams=5)
+    found = window.page.evaluate(COMPARE, {"text": texts[0], "beams": 5, "trace": trace.dumps()})
+    assert (found["missing"], found["made"], found["largest"] < 1e-5) == ([], found["expected"], True)
+    for text, answer, first in zip(texts, right, of_first, strict=True):
+        window.open(f"?{urlencode({'explain': text, 'beams': 5})}")
+        bar, header, panel = (window.page.text_content(place) for place in ("#bar", "#header", "#panel"))
+        assert "the first of 2 members" in bar
+        assert (first.text or "(empty)") in header
+        assert "right with probability" not in header
+        for shown in (header, panel):
+            assert (f"all 2 members together answer “{answer.text}”" in shown) == (answer.text != first.text)
+    assert window.complaints == []
+    window.page.close()
 
 
 def test_the_glass_box_of_a_bad_text_says_what_is_wrong(window: Window) -> None:

@@ -42,10 +42,16 @@ def test_a_program_answers_lines_as_translate_does(run: Any, model: Model, tmp_p
     assert unknown["unknown"] == ["ž", "ž", "☃", "\u0301"]
 
 
-@pytest.mark.parametrize("run", ["onnx", pytest.param("ctranslate2", marks=pytest.mark.medium)], indirect=True)
-def test_a_program_gives_the_probability_that_translate_gives(run: Any, model: Model, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("run", "members"),
+    [("onnx", 1), ("onnx", 2), pytest.param("ctranslate2", 1, marks=pytest.mark.medium)],
+    indirect=["run"],
+)
+def test_a_program_gives_the_probability_that_translate_gives(
+    run: Any, members: int, model: Model, tmp_path: Path
+) -> None:
     """CTranslate2 has a beam of its own, which may find other rivals: there it is only that of the same kind."""
-    model_file, path = calibrated(model(seed=7)), tmp_path / "model.safetensors"
+    model_file, path = calibrated(model(seed=7, members=members)), tmp_path / "model.safetensors"
     model_file.save(path)
     data = "".join(f"{text}\n" for text in make_texts(model_file) if len(text) <= 40).encode()
     right = answer_to("translate", path, "-", "--confidence", "--json", stdin=data).out.splitlines()

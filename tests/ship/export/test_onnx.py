@@ -22,7 +22,7 @@ from glassformer.paper.settings import Settings, SideSettings
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
 from glassformer.ship.export.programs import Answer, read_answers, run_answers
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, join
 from glassformer.text import learn
 from tests.ship.export.conftest import HAS_NODE, MODULES, TINY, assert_same
 from tests.untrained import listening_model
@@ -58,12 +58,15 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tied_embeddings": "target",
         **LEARNED,
     },
+    "three members": {"members": 3, "norm": "pre", "tied_embeddings": "all", "n_decoder_layers": 2},
 }
 PRECISIONS = ("float32", "float16", "int8")
 
 
-def untrained(seed: int = 3, *, loves: str | None = None, longest: int = LONGEST, **changes: Any) -> ModelFile:
-    """A small model with random weights, norms and biases, made to listen to its source.
+def untrained(
+    seed: int = 3, *, members: int = 1, loves: str | None = None, longest: int = LONGEST, **changes: Any
+) -> ModelFile:
+    """A small model, or several, with random weights, norms and biases, made to listen to its source.
 
     `loves` names a special token that it would write.
     """
@@ -74,7 +77,7 @@ def untrained(seed: int = 3, *, loves: str | None = None, longest: int = LONGEST
     )
     tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
     loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
-    return listening_model(chosen, tokenizer, tokenizer, seed, loud=loud)
+    return join([listening_model(chosen, tokenizer, tokenizer, seed + i, loud=loud) for i in range(members)])
 
 
 def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
@@ -159,7 +162,7 @@ def test_no_special_token_is_written_and_scores_stay_the_models(special: str, tm
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_text_has_the_same_answer_alone_and_in_any_batch(precision: str, tmp_path: Path) -> None:
-    exported, texts = Exported(write(untrained(norm="pre"), tmp_path, precision)), random_texts()
+    exported, texts = Exported(write(untrained(members=2, norm="pre"), tmp_path, precision)), random_texts()
     together = exported.answer(texts[::-1], 4)[::-1]
     for text, answer in zip(texts, together, strict=True):
         (alone,) = exported.answer([text], 4)
@@ -167,7 +170,7 @@ def test_a_text_has_the_same_answer_alone_and_in_any_batch(precision: str, tmp_p
         assert alone.score == pytest.approx(answer.score, abs=1e-4)
 
 
-@pytest.mark.parametrize("shape", ["post", "tied all", "d_k unlike d_v", "all at once"])
+@pytest.mark.parametrize("shape", ["post", "tied all", "d_k unlike d_v", "all at once", "three members"])
 @pytest.mark.parametrize(("precision", "bound", "equal"), [("float16", 0.01, 0.9), ("int8", 0.3, 0.5)])
 def test_a_lower_precision_is_near_and_not_the_same(
     shape: str, precision: str, bound: float, equal: float, tmp_path: Path
@@ -216,7 +219,7 @@ def test_the_graphs_are_valid_and_have_standard_operators_alone(precision: str, 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_another_implementation_of_onnx_computes_the_same(precision: str, tmp_path: Path) -> None:
     """The reference of the `onnx` package, which is written in NumPy."""
-    exported = Exported(write(untrained(norm="pre", activation="gelu"), tmp_path, precision))
+    exported = Exported(write(untrained(members=2, norm="pre", activation="gelu"), tmp_path, precision))
     model = exported.model
     memory, cache = model.start([exported.encode("abcdexh"), exported.encode("hgfedcb")])
     first, grown = model.step(np.full((2, 1), 1), np.arange(2), memory, cache)
@@ -336,13 +339,13 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")
-@pytest.mark.parametrize("shape", ["pre", "learned positions", "d_k unlike d_v", "all at once"])
+@pytest.mark.parametrize("shape", ["pre", "learned positions", "d_k unlike d_v", "all at once", "three members"])
 def test_node_has_the_answers_and_scores_of_torch(shape: str, tmp_path: Path) -> None:
     model_file = untrained(**SHAPES[shape])
     folder = write(model_file, tmp_path)
     (folder / "node_modules").symlink_to(MODULES)
     texts = [text for text in random_texts() if len(text) <= model_file.settings.max_source_tokens]
-    for num_beams in (1, 4):
+    for num_beams in (1, 5):
         command = ["node", folder / "run.mjs", "--json", "--beam", str(num_beams)]
         assert_same(run_answers(command, texts), model_file, texts, num_beams, SCORE_BOUND)
 

@@ -79,7 +79,7 @@ export function warningsOf(trace) {
       unknown.length ? `${unknown.length} unknown ${unknown.length === 1 ? 'token' : 'tokens'}, read as ${unknown[0].text}` : null,
       unlike ? `unlike the training: ${unlike}` : null,
     ].filter(Boolean),
-    output: answers[0].finished ? [] : [`cut off at ${limit} tokens`],
+    output: [answers[0].finished ? null : `cut off at ${limit} tokens`, trace.warning].filter(Boolean),
   };
 }
 

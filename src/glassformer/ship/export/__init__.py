@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +68,6 @@ def export(
     out: str | Path,
     *,
     precision: str | None = None,
-    ensemble: Sequence[str | Path] = (),
     rows: Sequence[tuple[Source, str]] | None = None,
     where: Sequence[str] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -79,12 +78,10 @@ def export(
     `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
     equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
 
-    Raises UsageError for an unknown format or an `ensemble` (an export holds one model), SettingsError for a precision
-    or a model that the format does not have, MissingExtraError when a library is not installed, RunError when `out`
-    exists or cannot be written, and EngineError when the answers differ; then nothing is written.
+    Raises UsageError for an unknown format, SettingsError for a precision or a model that the format does not have,
+    MissingExtraError when a library is not installed, RunError when `out` exists or cannot be written, and EngineError
+    when the answers differ; then nothing is written.
     """
-    if ensemble:
-        _refuse_ensemble(1 + len(ensemble))
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
     chosen = precision or target.precisions[0]
@@ -93,8 +90,6 @@ def export(
     check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
-    if model_file.members:
-        _refuse_ensemble(len(model_file.seeds))
     target.check_supported(model_file)
     if chosen == "float16":
         _check_float16(model_file)
@@ -114,14 +109,6 @@ def export(
     return Exported(out, to, chosen, n_bytes, check)
 
 
-def _refuse_ensemble(n_models: int) -> NoReturn:
-    raise UsageError(
-        "an export holds one model, not an ensemble",
-        got=f"{n_models} models",
-        hint="export each model by itself (members: RUN/members/SEED); glassformer translate and serve run an ensemble",
-    )
-
-
 def _rows_to_check(
     model_file: ModelFile, path: Path, rows: Sequence[tuple[Source, str]] | None, where: Sequence[str] | None
 ) -> Rows:
@@ -139,7 +126,7 @@ def _rows_to_check(
 
 def _check_float16(model_file: ModelFile) -> None:
     """Raise SettingsError for a weight that float16 cannot hold."""
-    for name, array in model_file.tensors.items():
+    for name, array in model_file.all_tensors.items():
         largest = float(np.abs(array).max(initial=0.0))
         if largest > MAX_FLOAT16:
             raise SettingsError(

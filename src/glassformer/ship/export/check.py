@@ -17,7 +17,7 @@ from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.export.programs import Answer, Beam, max_new_tokens
 from glassformer.ship.export.rows import Rows
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text.inputs import readable
 
 SCORE_BOUND = 1e-3
@@ -83,7 +83,7 @@ class Checker:
     def __init__(self, model_file: ModelFile, rows: Rows) -> None:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
-        self._engine = load_engine("numpy", [model_file], "cpu", "float32")
+        self._engine = load_engine("numpy", each_model([model_file]), "cpu", "float32")
         self._vocabulary = model_file.target_tokenizer.vocabulary
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]

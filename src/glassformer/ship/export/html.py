@@ -65,10 +65,11 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer
 
 def page_html(model_file: ModelFile, precision: str) -> bytes:
     """Return the page with this model in it."""
-    entries, weights = pack(model_file.tensors, precision)
+    entries, weights = pack(model_file.all_tensors, precision)
     description = describe_export(model_file) | {
         "precision": precision,
-        "parameters": sum(array.size for array in model_file.tensors.values()),
+        "parameters": model_file.n_parameters * len(model_file.seeds),
+        "n_models": len(model_file.seeds),
         "tensors": entries,
         "weight_bytes": len(weights),
         "template": trace_template(model_file),

@@ -14,7 +14,7 @@ from pathlib import Path
 from glassformer.errors import MissingExtraError
 from glassformer.ship.export.programs import RUNNERS, Format, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import tokenizer_files
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, each_model, member_prefix
 
 WEIGHTS_FILE = "weights.bin"
 
@@ -46,7 +46,8 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
 
     settings = model_file.settings.model
     with (folder / WEIGHTS_FILE).open("wb") as file:
-        weights = Weights(model_file.tensors, file)
+        models = enumerate(each_model([model_file]), 1)
+        weights = [Weights(one.tensors, file, member_prefix(number)) for number, one in models]
         graphs = {
             "encoder": encoder(settings, weights, precision),
             "decoder": decoder(settings, weights, precision, len(model_file.target_tokenizer)),

@@ -24,10 +24,10 @@ Shape = Sequence[str | int]
 
 @final
 class Weights:
-    """The tensors of a model, written to `file` when a graph first uses them."""
+    """The tensors of a model, written to `file` when a graph first uses them; their names there have the prefix."""
 
-    def __init__(self, tensors: Arrays, file: BufferedWriter) -> None:
-        self.tensors, self._file = tensors, file
+    def __init__(self, tensors: Arrays, file: BufferedWriter, prefix: str) -> None:
+        self.tensors, self._file, self._prefix = tensors, file, prefix
         self._written: dict[str, Any] = {}
 
     def find(self, name: str) -> str:
@@ -43,7 +43,7 @@ class Weights:
             self._file.write(bytes(-self._file.tell() % ALIGNMENT))
             offset = self._file.tell()
             self._file.write(array.tobytes())
-            tensor = onnx.TensorProto(name=name, data_type=_data_type(array.dtype), dims=array.shape)
+            tensor = onnx.TensorProto(name=self._prefix + name, data_type=_data_type(array.dtype), dims=array.shape)
             tensor.data_location = onnx.TensorProto.EXTERNAL
             location = {"location": Path(self._file.name).name, "offset": offset, "length": array.nbytes}
             for key, value in location.items():
@@ -56,11 +56,14 @@ class Weights:
 class Graph:
     """A graph under construction: operators, inputs, outputs, constants. A value is known by its name.
 
+    `weights` are those of the model whose operators are added now.
     What is computed from the same values in the same way is computed once.
     """
 
-    def __init__(self, name: str, weights: Weights) -> None:
-        self._name, self._weights = name, weights
+    weights: Weights
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._nodes: list[Any] = []
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
@@ -100,14 +103,15 @@ class Graph:
 
     def weight(self, name: str, change: Callable[[Any], NDArray[Any]] = np.asarray, suffix: str = "") -> str:
         """Return the name of a trained tensor, as `change` returns it; `suffix` names a second tensor made of it."""
-        found = self._weights.find(name)
-        stored = f"{found}.{suffix}" if suffix else found
-        self._initializers[stored] = self._weights.store(stored, lambda: change(self._weights.tensors[found]))
+        weights, found = self.weights, self.weights.find(name)
+        tensor = weights.store(f"{found}.{suffix}" if suffix else found, lambda: change(weights.tensors[found]))
+        stored: str = tensor.name
+        self._initializers[stored] = tensor
         return stored
 
     def bias(self, name: str) -> list[str]:
         """Return the name of the bias of a linear layer in a list, which is empty where it has none."""
-        return [self.weight(f"{name}.bias")] if f"{name}.bias" in self._weights.tensors else []
+        return [self.weight(f"{name}.bias")] if f"{name}.bias" in self.weights.tensors else []
 
     def cast(self, x: str, dtype: str) -> str:
         return self.op("Cast", x, to=_data_type(dtype))

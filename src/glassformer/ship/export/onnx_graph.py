@@ -1,14 +1,15 @@
 """The Transformer as ONNX operators, in the paper's order: one method for each of its parts.
 
     encoder   source_ids [N S], source_mask [N S]
-              -> memory [N S D], and for each decoder layer memory_key [N H d_k S], memory_value [N H S d_v]
+              -> for each decoder layer memory_key [N H d_k S], memory_value [N H S d_v]
     decoder   last_ids [N K], rows [R], source_mask, memory_key, memory_value,
               past_key [P H t d_k], past_value [P H t d_v]
               -> log_probs [R V], present_key [R H t+1 d_k], present_value [R H t+1 d_v]
 
 A call of the decoder feeds the last token of K hypotheses of each of N sentences, R = N·K rows. `rows[r]` is the row of
 the cache that hypothesis r extends, so that a search orders the cache without moving it itself. The cache has t
-positions; its first call has t = 0. The mask is True for tokens and False for padding.
+positions; its first call has t = 0. The mask is True for tokens and False for padding. The layers of several models
+have one running index, and log_probs is the log of the mean of their probabilities.
 
 Between attentions a token is a row: the stream is [tokens D], without the axes of a batch. Axes as in `model`.
 """
@@ -16,8 +17,9 @@ Between attentions a token is a row: the stream is [tokens D], without the axes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, final
 
 import numpy as np
@@ -151,9 +153,9 @@ class Layers:
         return self.join_heads(self.attention(query, self.op("Transpose", key, perm=[0, 1, 3, 2]), value), name)
 
 
-def encoder(settings: ModelSettings, weights: Weights, precision: str) -> Any:
-    """Return the encoder as an ONNX model, with the keys and values that every decoder layer makes of its memory."""
-    graph = Graph("encoder", weights)
+def encoder(settings: ModelSettings, members: Sequence[Weights], precision: str) -> Any:
+    """Return the encoders as an ONNX model: the keys and values that every decoder layer makes of its memory."""
+    graph, number = Graph("encoder"), count()
     layers = Layers(graph, settings, precision)
     ids = graph.input("source_ids", "int64", ["N", "S"])
     padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
@@ -161,41 +163,54 @@ def encoder(settings: ModelSettings, weights: Weights, precision: str) -> Any:
     length = graph.op("Squeeze", graph.size(ids, 1))
     zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
     self_attention = partial(layers.multi_head, batch=batch, padding=padding)
-    x = layers.embed(ids, "source", graph.op("Range", zero, length, one))
-    for i in range(settings.n_encoder_layers):
-        x = layers.add_and_norm(x, f"encoder.{i}.self_attention", self_attention)
-        x = layers.add_and_norm(x, f"encoder.{i}.feed_forward", layers.feed_forward)
-    memory = layers.final_norm(x, "encoder_norm")
-    shape = graph.op("Concat", batch, graph.integers(settings.d_model), axis=0)
-    graph.op("Reshape", memory, shape, output="memory")
-    graph.output("memory", ["N", "S", settings.d_model])
-    for i in range(settings.n_decoder_layers):
-        layers.keys_and_values(memory, f"decoder.{i}.cross_attention", batch, layer=i)
-        graph.output(f"memory_key_{i}", ["N", settings.n_heads, settings.d_k, "S"])
-        graph.output(f"memory_value_{i}", ["N", settings.n_heads, "S", settings.d_v])
+    for graph.weights in members:
+        x = layers.embed(ids, "source", graph.op("Range", zero, length, one))
+        for i in range(settings.n_encoder_layers):
+            x = layers.add_and_norm(x, f"encoder.{i}.self_attention", self_attention)
+            x = layers.add_and_norm(x, f"encoder.{i}.feed_forward", layers.feed_forward)
+        memory = layers.final_norm(x, "encoder_norm")
+        for i in range(settings.n_decoder_layers):
+            layer = next(number)
+            layers.keys_and_values(memory, f"decoder.{i}.cross_attention", batch, layer)
+            graph.output(f"memory_key_{layer}", ["N", settings.n_heads, settings.d_k, "S"])
+            graph.output(f"memory_value_{layer}", ["N", settings.n_heads, "S", settings.d_v])
     return graph.model()
 
 
-def decoder(settings: ModelSettings, weights: Weights, precision: str, vocabulary_size: int) -> Any:
-    """Return one step of the decoder as an ONNX model, from the last tokens to the log-probabilities of the next."""
-    graph = Graph("decoder", weights)
+def decoder(settings: ModelSettings, members: Sequence[Weights], precision: str, vocabulary_size: int) -> Any:
+    """Return one step of the decoders as an ONNX model, from the last tokens to the log-probabilities of the next."""
+    graph, number = Graph("decoder"), count()
     layers = Layers(graph, settings, precision)
     ids = graph.input("last_ids", "int64", ["N", "K"])
     rows = graph.input("rows", "int64", ["R"])
     padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
-    x = layers.embed(ids, "target", graph.size("past_key_0", 2))
-    for i in range(settings.n_decoder_layers):
-        memory = (
-            graph.input(f"memory_key_{i}", "float32", ["N", settings.n_heads, settings.d_k, "S"]),
-            graph.input(f"memory_value_{i}", "float32", ["N", settings.n_heads, "S", settings.d_v]),
-        )
-        cached_attention = partial(layers.cached_attention, rows=rows, layer=i)
-        cross_attention = partial(layers.multi_head, batch=batch, padding=padding, memory=memory)
-        x = layers.add_and_norm(x, f"decoder.{i}.self_attention", cached_attention)
-        x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", cross_attention)
-        x = layers.add_and_norm(x, f"decoder.{i}.feed_forward", layers.feed_forward)
-    logits = layers.linear(layers.final_norm(x, "decoder_norm"), "output_projection")
-    graph.op("LogSoftmax", logits, axis=-1, output="log_probs")
+    logits = []
+    for graph.weights in members:
+        x = layers.embed(ids, "target", graph.size("past_key_0", 2))
+        for i in range(settings.n_decoder_layers):
+            layer = next(number)
+            memory = (
+                graph.input(f"memory_key_{layer}", "float32", ["N", settings.n_heads, settings.d_k, "S"]),
+                graph.input(f"memory_value_{layer}", "float32", ["N", settings.n_heads, "S", settings.d_v]),
+            )
+            cached_attention = partial(layers.cached_attention, rows=rows, layer=layer)
+            cross_attention = partial(layers.multi_head, batch=batch, padding=padding, memory=memory)
+            x = layers.add_and_norm(x, f"decoder.{i}.self_attention", cached_attention)
+            x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", cross_attention)
+            x = layers.add_and_norm(x, f"decoder.{i}.feed_forward", layers.feed_forward)
+        logits.append(layers.linear(layers.final_norm(x, "decoder_norm"), "output_projection"))
+    _mean_log_probs(graph, logits)
     graph.output("log_probs", ["R", vocabulary_size])
     return graph.model()
+
+
+def _mean_log_probs(graph: Graph, logits: Sequence[str]) -> None:
+    """The log of the mean probability over models; for one model its log-softmax."""
+    if len(logits) == 1:
+        graph.op("LogSoftmax", *logits, axis=-1, output="log_probs")
+        return
+    models = graph.integers(0)  # the axis
+    stacked = graph.op("Concat", *(graph.op("Unsqueeze", one, models) for one in logits), axis=0)
+    total = graph.op("ReduceLogSumExp", graph.op("LogSoftmax", stacked, axis=-1), models, keepdims=0)
+    graph.op("Sub", total, graph.number(math.log(len(logits))), output="log_probs")

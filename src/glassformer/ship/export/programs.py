@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.errors import EngineError
+from glassformer.errors import EngineError, SettingsError
 from glassformer.inference import probability
 from glassformer.inference.encoding import max_new_tokens_of
 from glassformer.inference.translator import Source
@@ -61,6 +61,16 @@ class Format:
     check_supported: Callable[[ModelFile], None]
     write: Callable[[ModelFile, Path, str], None]
     answer: Callable[[Path, Sequence[Source], int], list[Answer]]
+
+
+def check_one_model(model_file: ModelFile, name: str) -> None:
+    """Raise SettingsError for a file with members, for the format `name` that holds one model."""
+    if model_file.members:
+        raise SettingsError(
+            f"{name} holds one model, not several",
+            got=f"{len(model_file.seeds)} members",
+            hint="--to onnx or --to html, or export one of them: RUN/members/SEED",
+        )
 
 
 # What a program reads

@@ -1,4 +1,4 @@
-"""A trace without its numbers, from which the exported page computes the trace of any text."""
+"""A trace without its numbers, from which the exported page computes the trace of any text by the first model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
     The tensors are those that do not depend on the text. The labels of the vocabularies are left out: the page has
     them. None for a model that is too large for a browser.
     """
-    if sum(array.size for array in model_file.tensors.values()) > MAX_PARAMETERS:
+    if model_file.n_parameters > MAX_PARAMETERS:
         return None
     text = _shortest_text(model_file)
     if text is None:

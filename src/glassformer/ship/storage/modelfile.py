@@ -65,6 +65,12 @@ class ModelFile:
         return [one.settings.training.seed for one in (self, *self.members)]
 
     @property
+    def all_tensors(self) -> Arrays:
+        """The tensors of all models, by their names in the file."""
+        models = enumerate(each_model([self]), 1)
+        return {member_prefix(number) + name: array for number, one in models for name, array in one.tensors.items()}
+
+    @property
     def n_parameters(self) -> int:
         """The number of values of all tensors of one model."""
         return sum(array.size for array in self.tensors.values())
@@ -83,13 +89,10 @@ class ModelFile:
         """Write the file atomically. Raises RunError when it cannot be written."""
         calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
         members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
-        tensors = dict(self.tensors)
-        for number, one in enumerate(self.members, 2):
-            tensors |= {_of_member(number, name): array for name, array in one.tensors.items()}
         write_tensors(
             path,
             FORMAT_OF_MEMBERS if members else FORMAT,
-            tensors,
+            self.all_tensors,
             {
                 "settings": self.settings.model_dump(mode="json"),
                 "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
@@ -239,9 +242,9 @@ def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
     return tuple(one for file in files for one in (file, *file.members))
 
 
-def _of_member(number: int, name: str) -> str:
-    """Return the name in the file of a tensor of a member, which is number 2, 3, …"""
-    return f"members.{number}.{name}"
+def member_prefix(number: int) -> str:
+    """Return what the names of a model's tensors begin with in the file: nothing for the first, which is number 1."""
+    return "" if number == 1 else f"members.{number}."
 
 
 def _read_members(parts: Mapping[str, Any], *, is_needed: bool) -> list[Member]:
@@ -257,7 +260,7 @@ def _member(file: ModelFile, number: int, record: Member, metrics: Metrics, tens
     """Return a member of a file from its records and all tensors."""
     settings = file.settings
     seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
-    own = {name: tensors[_of_member(number, name)] for name in file.tensors}
+    own = {name: tensors[member_prefix(number) + name] for name in file.tensors}
     return replace(file, settings=seeded, tensors=own, metrics=metrics, calibration=None)
 
 
@@ -321,12 +324,9 @@ def _check_shapes(
         raise ModelFileError("the model file has fewer tensors than layers")
     if model.tied_embeddings == "all" and source_size != target_size:
         raise ModelFileError("a shared embedding needs vocabularies of the same size")
-    shapes = tensor_shapes(model, source_size, target_size)
-    for number in range(2, n_models + 1):
-        shapes |= {
-            _of_member(number, name): shape for name, shape in tensor_shapes(model, source_size, target_size).items()
-        }
-    expected = {name: ("float32", shape) for name, shape in shapes.items()}
+    shapes = tensor_shapes(model, source_size, target_size).items()
+    numbers = range(1, n_models + 1)
+    expected = {member_prefix(number) + name: ("float32", shape) for number in numbers for name, shape in shapes}
     for name in sorted(expected.keys() | found.keys()):
         got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))
         if got != required:

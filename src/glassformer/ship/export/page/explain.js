@@ -1,4 +1,7 @@
-/** The glass box of one text, in this page: every number behind the answer, computed from the weights in the file. */
+/**
+ * The glass box of one text, in this page: every number behind the answer, computed from the weights in the file; of
+ * several members, behind the answer of the first.
+ */
 
 import { computing } from 'glassbox/ask.js';
 import { button, drawn, el } from 'glassbox/dom.js';
@@ -20,7 +23,7 @@ export async function openGlassBox(description, parts, source, beams) {
   await drawn();
   const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
-  show(trace, null, bar(inputs, source, trace.search.beam.num_beams));
+  show(trace, null, bar(description, source, trace.search.beam.num_beams));
 }
 
 /** The trace of a source. Throws an error in words for one that has none. */
@@ -35,10 +38,13 @@ export function traceOf(description, parts, source, beams) {
   const cells = cellsOf(inputs, source);
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
   const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
-  const isCalibrated = beams === description.calibration.num_beams;
-  const [{ probability = null }] = isCalibrated ? new Translator(description, parts).answers([source], beams, true) : [{}];
   const trace = traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
-  return Object.assign(trace, { probability });
+  const { n_models: n, calibration } = description;
+  if (n === 1 && beams !== calibration.num_beams) return trace;
+  const [{ text, probability }] = new Translator(description, parts).answers([source], beams, true);
+  if (n === 1) trace.probability = probability;
+  else if (text !== trace.translation) trace.warning = `all ${n} members together answer “${text || '(empty)'}”`;
+  return trace;
 }
 
 /** The template with the weights and the labels of the vocabularies. */
@@ -46,7 +52,7 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
   const bytes = decodeParts(parts, size);
   const weights = new Map();
   const entries = {};
-  for (const entry of tensors) {
+  for (const entry of tensors.filter(({ name }) => name in template.weights)) {
     const axes = template.weights[entry.name];
     weights.set(entry.name, named(axes, entry.shape, Float64Array.from(readTensor(bytes, entry))));
     entries[entry.name] = { axes, dtype: 'float32', data: '', origin: 'weight' };
@@ -59,7 +65,7 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
 }
 
 /** Another source, and the way back to the translator. */
-function bar(inputs, source, beams) {
+function bar({ source: { inputs }, n_models: n }, source, beams) {
   const fields = fieldsOf(inputs, source);
   const submit = (event) => {
     event.preventDefault();
@@ -71,5 +77,6 @@ function bar(inputs, source, beams) {
     el('a', { href: location.pathname }, '← translator'),
     ...fields.elements,
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
+    n > 1 && el('span.size', `the first of ${n} members`),
   );
 }

@@ -214,7 +214,7 @@ export class Model {
     if (this.decoder.norm) this.normalize(x, rows, this.decoder.norm, x);
     const logits = this.project(x, rows, this.output);
     this.arena.release(used);
-    return { offset: logits, stride: padded(this.output.width), width: this.output.width };
+    return { floats: this.arena.floats, offset: logits, stride: padded(this.output.width), width: this.output.width };
   }
 
   cachedAttention(y, { query, key, value, output }, [keys, values], state, layer, ancestors) {

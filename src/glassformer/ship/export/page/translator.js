@@ -11,6 +11,7 @@ import { unlikeWords } from 'glassbox/seen.js';
 import { encodeSource, readSource } from 'translator/source.js';
 import { TextError, Tokenizer } from 'translator/text.js';
 import { Arena } from 'translator/arena.js';
+import { Ensemble } from 'translator/ensemble.js';
 import { Model } from 'translator/model.js';
 import { loadParameters } from 'translator/parameters.js';
 import { probability } from 'translator/probability.js';
@@ -25,7 +26,7 @@ const EMPTY = { text: '', ids: [], score: 0, rank_score: 0, finished: true, unkn
 
 export class Translator {
   /**
-   * @param description  the object of glassformer.json, with `tensors` and `weight_bytes`
+   * @param description  the object of glassformer.json, with `tensors`, `weight_bytes` and `n_models`
    * @param {string[]} parts  the weights, in base64
    */
   constructor(description, parts) {
@@ -39,7 +40,11 @@ export class Translator {
     const read = (name) => (entries.has(name) ? readTensor(bytes, entries.get(name)) : null);
     const sizes = { source: this.source.size, target: this.target.size };
     this.arena = new Arena();
-    this.model = new Model(loadParameters(model, sizes, read, this.arena));
+    const models = Array.from({ length: description.n_models }, (_, i) => {
+      const prefix = i ? `members.${i + 1}.` : '';
+      return new Model(loadParameters(model, sizes, (name) => read(prefix + name), this.arena));
+    });
+    this.model = models.length > 1 ? new Ensemble(models) : models[0];
     this.constraints = {
       bos: this.target.bos,
       eos: this.target.eos,
@@ -109,8 +114,7 @@ export class Translator {
       const steps = search(batch.length, this.constraints, { beams, alpha: this.alpha, nBest });
       let { value, done } = steps.next();
       while (!done) {
-        const logits = this.model.step(state, value);
-        ({ value, done } = steps.next({ ...logits, floats: this.arena.floats }));
+        ({ value, done } = steps.next(this.model.step(state, value)));
         yield; // so that a caller can stop
       }
       return value;

@@ -22,8 +22,8 @@ export class Engine {
   constructor(encoder, decoder, { model, search: limits }) {
     Object.assign(this, { encoder, decoder, alpha: limits.length_alpha });
     this.constraints = { maxNewTokens: limits.max_new_tokens, forbidden: new Set(limits.forbidden_ids) };
-    const layers = Array.from({ length: model.n_decoder_layers }, (_, i) => i);
-    this.parts = layers.flatMap((i) => [`key_${i}`, `value_${i}`]);
+    const past = decoder.inputNames.filter((name) => name.startsWith('past_'));
+    this.parts = past.map((name) => name.slice('past_'.length)); // key_0, value_0, …
     this.emptyCache = Object.fromEntries(
       this.parts.map((part) => {
         const shape = [1, model.n_heads, 0, part.startsWith('key') ? model.d_k : model.d_v];

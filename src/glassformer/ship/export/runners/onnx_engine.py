@@ -37,11 +37,11 @@ class Engine:
             onnxruntime.InferenceSession(HERE / f"{name}.onnx", session, ["CPUExecutionProvider"])
             for name in ("encoder", "decoder")
         )
-        layers, n_heads = range(export.model["n_decoder_layers"]), export.model["n_heads"]
-        parts = [(f"{part}_{i}", width) for i in layers for part, width in (("key", "d_k"), ("value", "d_v"))]
-        self.memory = [f"memory_{part}" for part, _ in parts]
-        self.cache = {f"past_{part}": (n_heads, 0, export.model[width]) for part, width in parts}
-        self.outputs = ["log_probs", *(f"present_{part}" for part, _ in parts)]
+        inputs = [one for one in self.decoder.get_inputs() if one.name.startswith("past_")]
+        self.cache = {one.name: (one.shape[1], 0, one.shape[3]) for one in inputs}  # past_key_0 [P H t d_k], …
+        parts = [name.removeprefix("past_") for name in self.cache]
+        self.memory = [f"memory_{part}" for part in parts]
+        self.outputs = ["log_probs", *(f"present_{part}" for part in parts)]
         self.search, self.bos_id, self.eos_id = export.search, export.target.bos_id, export.target.eos_id
 
     @staticmethod

@@ -85,7 +85,7 @@ function best({ floats, offset, stride, width }, live, group, { forbidden }, bea
   return top;
 }
 
-function logSumExp(floats, start, width) {
+export function logSumExp(floats, start, width) {
   let largest = -Infinity;
   for (let i = start; i < start + width; i += 1) if (!(floats[i] <= largest)) largest = floats[i]; // NaN too
   let sum = 0;
