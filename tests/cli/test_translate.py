@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.inference.choose import MinimumBayesRisk, choose
+from glassformer.inference.choose import choose
 from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.translator import Translator
 
@@ -146,40 +146,26 @@ def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(ca
 
 
 def test_the_answer_of_least_risk_is_a_line_and_json_says_how_it_was_chosen(call, run, translator):
-    words = ("translate", run, "-", "--nbest", "4", "--choose", "mbr", "--utility", "edit_distance")
-    before = translator.translate(DATES, num_beams=4, num_return_sequences=4)
-    wanted = choose(DATES, before, MinimumBayesRisk("edit_distance"))
+    words = ("translate", run, "-", "--nbest", "4", "--choose", "mbr")
+    wanted = choose(translator.translate(DATES, num_beams=4, num_return_sequences=4))
     assert call(*words, stdin=AS_BYTES).out.splitlines() == [one.text for one in wanted]
     for line, one in zip(call(*words, "--json", stdin=AS_BYTES).out.splitlines(), wanted, strict=True):
-        value = pytest.approx(one.chosen["value"], abs=1e-4)
-        assert json.loads(line)["chosen"] == {"rule": "edit_distance", "candidates": 4, "value": value}
+        value = pytest.approx(one.chosen["expected_chrf"], abs=1e-4)
+        assert json.loads(line)["chosen"] == {"candidates": 4, "expected_chrf": value}
 
 
 def test_the_candidates_are_those_of_the_beam_or_the_samples_that_are_set(call, run):
     sampling = ("--set", "decoding.do_sample=true", "--nbest", "7")
     for options, count in (((), 2), (sampling, 7)):
         answer = call("translate", run, "-", "--choose", "mbr", *options, "--json", stdin=b"1845-01-05\n")
-        chosen = json.loads(answer.out)["chosen"]
-        assert (chosen["rule"], chosen["candidates"]) == ("exact_match", count)
-
-
-def test_a_reverse_model_reranks_and_one_of_other_characters_is_refused(call, run, ascii_run):
-    answer = call("translate", ascii_run, "-", "--rerank", ascii_run, "--rerank-weight", "2", "--json", stdin=AS_BYTES)
-    assert [json.loads(line)["chosen"]["rule"] for line in answer.out.splitlines()] == ["reverse_model"] * 4
-    answer = call("translate", run, "-", "--rerank", run, stdin=AS_BYTES)  # no model of dates reads English
-    assert (answer.code, answer.out) == (2, "")
-    assert "most characters are not in the source vocabulary of the reverse model" in answer.err
+        assert json.loads(answer.out)["chosen"]["candidates"] == count
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--choose", "best"], "--choose best is not available"),
-        (["--choose", "mbr", "--utility", "bleu"], "there is no utility 'bleu'"),
         (["--choose", "mbr", "--beam", "1"], "there is only one answer to choose from"),
-        (["--choose", "mbr", "--rerank", "run"], "--choose and --rerank are both given"),
-        (["--utility", "chrf"], "--utility is for minimum Bayes risk"),
-        (["--rerank-weight", "2"], "--rerank-weight is for a reverse model"),
     ],
 )
 def test_options_of_the_choice_that_do_not_fit_are_named(call, run, options, message):

@@ -49,7 +49,7 @@ REMOVED = {
 RARE = {
     "translate": {
         *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
-        *("coverage", "must_match", "choices", "lexicon", "choose", "utility", "rerank", "rerank_weight"),
+        *("coverage", "must_match", "choices", "lexicon", "choose"),
     }
 }
 """Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""

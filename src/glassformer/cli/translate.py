@@ -24,7 +24,7 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
@@ -176,7 +176,7 @@ class Form:
             minimum=self.min_confidence,
             coverage=self.coverage,
             prefixes=bool(rows.prefix) or rows.prefix_column is not None,
-            chosen=search.rule is not None,
+            chosen=search.mbr,
             constrained=search.constraint is not None,
         )
         return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
@@ -212,49 +212,6 @@ class Allowing:
 
 
 @dataclass(frozen=True)
-class Choosing:
-    """By which rule one of several answers is chosen."""
-
-    choose: Annotated[
-        str | None,
-        typer.Option(
-            "--choose",
-            metavar="mbr",
-            help="Choose by minimum Bayes risk among the answers of the beam, or among --nbest answers or samples.",
-        ),
-    ] = None
-    utility: Annotated[
-        str | None,
-        typer.Option(
-            "--utility",
-            help="Of --choose mbr: exact_match, edit_distance or chrf (default: by the metric of the model).",
-        ),
-    ] = None
-    rerank: Annotated[
-        Path | None,
-        typer.Option(
-            "--rerank",
-            metavar="MODEL",
-            help="A model from target to source: its score of the text, given the answer, is added to that of the "
-            "answer.",
-            parser=opt.local,
-        ),
-    ] = None
-    rerank_weight: Annotated[
-        float | None, typer.Option("--rerank-weight", min=0, help="The weight of the score of --rerank (default: 1).")
-    ] = None
-
-    def search(self, model: ModelFile, decoding: DecodingSettings, long: str, computing: Mapping[str, str]) -> Search:
-        """Return the search of a job; `computing` has the device, the precision and the engine of a reverse model."""
-        from glassformer.inference.choose import with_candidates
-        from glassformer.inference.jobs.requests import choose_rule
-        from glassformer.inference.jobs.stream import Search
-
-        rule = choose_rule(**vars(self), model=model, sampled=decoding.do_sample, computing=computing)
-        return Search(decoding if rule is None else with_candidates(decoding), cast("Long", long), rule=rule)
-
-
-@dataclass(frozen=True)
 class ComputingAnywhere(opt.ComputingWithEngine):
     """Which models translate, and where they run."""
 
@@ -271,7 +228,6 @@ def translate(
     files: Files,
     rows: Rows,
     form: Form,
-    choosing: Choosing,
     allowing: Allowing,
     computing: ComputingAnywhere,
     reporter: Reporter,
@@ -284,7 +240,15 @@ def translate(
         typer.Option(
             "--nbest",
             min=1,
-            help="Number of answers for each line, as JSON Lines; of candidates with --choose or --rerank.",
+            help="Number of answers for each line, as JSON Lines; of candidates with --choose.",
+        ),
+    ] = None,
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            "--choose",
+            metavar="mbr",
+            help="Choose by minimum Bayes risk among the answers of the beam, or among --nbest answers or samples.",
         ),
     ] = None,
     long: Annotated[
@@ -317,14 +281,13 @@ def translate(
     given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
-    search = choosing.search(models[0], decoding, long, placed)
-    search = allowing.added(replace(search, n_rivals=form.rivals), models[0])
+    search = allowing.added(_search(decoding, choose, long, form.rivals), models[0])
     search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, files.ledger)
-        is_nbest = "num_return_sequences" in options and search.rule is None
+        is_nbest = "num_return_sequences" in options and not search.mbr
         layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
         with job_output(output, files.out, sys.stdout.buffer) as destination:
             job = make_job(
@@ -336,6 +299,17 @@ def translate(
         reporter.print(f"wrote {progress.rows:,} {'lines' if layout.format == 'lines' else 'rows'} to {files.out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
+
+
+def _search(decoding: DecodingSettings, choose: str | None, long: str, n_rivals: int) -> Search:
+    """Return the search of a job; with `choose` it returns several answers, of which one is chosen."""
+    from glassformer.inference.choose import with_candidates
+    from glassformer.inference.jobs.stream import Search
+
+    if choose not in (None, "mbr"):
+        raise UsageError(f"--choose {choose} is not available", expected="--choose mbr")
+    decoding = with_candidates(decoding) if choose else decoding
+    return Search(decoding, cast("Long", long), mbr=choose is not None, n_rivals=n_rivals)
 
 
 def _standard_input() -> BinaryIO:

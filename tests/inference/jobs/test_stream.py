@@ -8,7 +8,6 @@ import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import MissingExtraError, TooLongError, UsageError
-from glassformer.inference.choose import MinimumBayesRisk
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.stream import Search
 from glassformer.paper.settings import DecodingSettings
@@ -74,7 +73,7 @@ def test_split_without_its_library_names_the_extra(shouting, monkeypatch):
 
 def test_an_answer_that_a_rule_chose_has_no_probability():
     with pytest.raises(UsageError, match="fitted for the best answer of the search"):
-        Search(DecodingSettings(), rule=MinimumBayesRisk(), confidence=Confidence(0.5, None, 1))
+        Search(DecodingSettings(), mbr=True, confidence=Confidence(0.5, None, 1))
 
 
 @pytest.mark.parametrize(

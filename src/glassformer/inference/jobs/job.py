@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError
 from glassformer.inference.allowed import Constraint, options_of
-from glassformer.inference.choose import ReverseModel, Rule
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
 from glassformer.inference.jobs.inputs import Input, JobRow
@@ -160,7 +159,7 @@ def describe_job(
         "input columns": list(opened.taken),
         **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
         **_describe_constraint(search.constraint),
-        **_describe_rule(search.rule),
+        **({"mbr": True} if search.mbr else {}),
         **more,
     }
 
@@ -173,12 +172,6 @@ def _describe_constraint(constraint: Constraint | None) -> dict[str, Any]:
 
 def _digest_of(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
-def _describe_rule(rule: Rule | None) -> dict[str, Any]:
-    if isinstance(rule, ReverseModel):
-        return {"rule": repr(rule), "reverse model": _digest(rule.translator.model_file.path)}
-    return {} if rule is None else {"rule": repr(rule)}
 
 
 def _digest(path: Path | None) -> str:

@@ -15,7 +15,6 @@ from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.data.tables import read_table
 from glassformer.errors import UsageError, nearest
 from glassformer.inference.allowed import Constraint
-from glassformer.inference.choose import MinimumBayesRisk, ReverseModel, Rule, default_utility
 from glassformer.inference.evaluation import settings_for
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
@@ -31,7 +30,6 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Inputs, named_values
 
 RAY = "ray"
-MBR = "mbr"
 Output = StreamOutput | FileOutput
 
 
@@ -175,34 +173,6 @@ def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
     table = None if path is None else read_table(path, settings_for(model, {}))
     pairs = [] if table is None else zip(table.sources, (pair.target for pair in table.pairs), strict=True)
     return {nfc(source): target for source, target in reversed(list(pairs))}
-
-
-def choose_rule(
-    choose: str | None,
-    utility: str | None,
-    rerank: Path | None,
-    rerank_weight: float | None,
-    *,
-    model: ModelFile,
-    sampled: bool,
-    computing: Mapping[str, str],
-) -> Rule | None:
-    """Return the rule that chooses one of several answers of a model, or None where none is requested.
-
-    `sampled`: the answers are samples. `computing` has the device, the precision and the engine of a reverse model.
-    """
-    if choose not in (None, MBR):
-        raise UsageError(f"--choose {choose} is not available", hint=nearest(str(choose), [MBR]))
-    if choose is not None and rerank is not None:
-        raise UsageError("--choose and --rerank are both given", hint="give one of them")
-    if utility is not None and choose is None:
-        raise UsageError("--utility is for minimum Bayes risk", hint=f"--choose {MBR}")
-    if rerank_weight is not None and rerank is None:
-        raise UsageError("--rerank-weight is for a reverse model", hint="--rerank MODEL")
-    if rerank is not None:
-        reverse = _load(computing, [ModelFile.load(rerank)])
-        return ReverseModel.of(reverse, model, 1.0 if rerank_weight is None else rerank_weight)
-    return None if choose is None else MinimumBayesRisk(utility or default_utility(model.settings), sampled)
 
 
 def make_job(
