@@ -73,9 +73,10 @@ const sinusoids = ([numbers], { base, d_model: width }) =>
 function linear([x, weight, bias], _, before) {
   checkAxes(x.axes.slice(-1), weight.axes.slice(1));
   const [[rows, inner], [outer]] = [x.shape, weight.shape];
-  const found = named([x.axes[0], weight.axes[0]], [rows, outer], before?.output.numbers.slice());
   const isOther = (row) => !before || rowOf(x, row).some((number, i) => number !== before.x.numbers[row * inner + i]);
   const others = range(rows).slice(before?.isLast ? -1 : 0).filter(isOther);
+  const kept = others.length < rows ? before.output.numbers.slice() : undefined;
+  const found = named([x.axes[0], weight.axes[0]], [rows, outer], kept);
   for (let o = 0; o < outer; o += 4)
     for (let i = 0; i < others.length; i += 2) eightSums(x, weight, others[i], others[i + 1] ?? others[i], o, found);
   if (bias) for (const row of others) for (let o = 0; o < outer; o += 1) found.numbers[row * outer + o] += bias.numbers[o];
@@ -134,12 +135,14 @@ function matmul([x, y]) {
   checkAxes([x.axes[0], x.axes[2]], y.axes.slice(0, 2));
   const [heads, rows, inner] = x.shape;
   const width = y.shape[2];
-  return filled([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width], (line, d) => {
-    const from = Math.floor(line / rows) * inner * width + d;
-    let sum = 0;
-    for (let k = 0; k < inner; k += 1) sum += x.numbers[line * inner + k] * y.numbers[from + k * width];
-    return sum;
-  });
+  const sums = new Float64Array(heads * rows * width);
+  for (let line = 0; line < heads * rows; line += 1)
+    for (let k = 0; k < inner; k += 1) {
+      const weight = x.numbers[line * inner + k];
+      const from = (Math.floor(line / rows) * inner + k) * width;
+      for (let d = 0; d < width; d += 1) sums[line * width + d] += weight * y.numbers[from + d];
+    }
+  return named([x.axes[0], x.axes[1], y.axes[2]], [heads, rows, width], sums);
 }
 
 /** x [h r d], y [h k d] -> [h r k] */

@@ -87,7 +87,11 @@ export function dot(a, aFrom, b, bFrom, length) {
   return sum;
 }
 
-export const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
+export function sumOf(numbers) {
+  let sum = 0;
+  for (let i = 0; i < numbers.length; i += 1) sum += numbers[i];
+  return sum;
+}
 
 export const meanOf = (numbers) => sumOf(numbers) / numbers.length;
 

@@ -111,7 +111,7 @@ function effects(app, { best: { heads, effect }, places, effects: all }, words) 
       'p',
       { data: { explained: effect, heads: heads.length } },
       el('b', `${count}: ${percent(effect)} of the difference`),
-      ', together. With one fewer it is less than 95 %. ',
+      heads.length === 1 ? '. ' : ', together. With one fewer it is less than 95 %. ',
       button('apply', apply, { data: { key: 'apply-patches' } }),
     ),
     el('ul', heads.slice(0, MAX_LISTED).map(link), heads.length > MAX_LISTED ? el('li', `and ${heads.length - MAX_LISTED} more`) : null),
