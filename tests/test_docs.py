@@ -78,8 +78,8 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     advise = advise_module.advise
 
-    def advise_little(*args: object) -> Advice:
-        advice = advise(*args)
+    def advise_little(*args, **options) -> Advice:
+        advice = advise(*args, **options)
         return Advice(merge(advice.settings, TINY), advice.choices)
 
     monkeypatch.setattr("glassformer.before.plan.advise", advise_little)

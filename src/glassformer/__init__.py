@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from glassformer.before.members import Members
-    from glassformer.before.plan import Plan, plan, train
+    from glassformer.before.members import Members, train
+    from glassformer.before.plan import Plan, plan
     from glassformer.before.selftest import check
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
@@ -63,7 +63,7 @@ _HOMES = {
     "neighbors": "glassbox.neighbors",
     "plan": "before.plan",
     "read_table": "data.tables",
-    "train": "before.plan",
+    "train": "before.members",
     "translate_stream": "inference.jobs.stream",
 }
 

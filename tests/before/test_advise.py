@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from glassformer.before.advise import Advice, advise
-from glassformer.before.recipes.overrides import flat, merge
+from glassformer.before.recipes.overrides import check_settings, flat, merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair, read_table
 from glassformer.paper.settings import DataSettings, Settings
@@ -278,6 +278,24 @@ def test_few_rows_of_words_with_tags_take_fewer_steps(n_rows, tags, steps):
     chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
     assert chosen.training.steps == steps
     assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "tags", "minutes", "is_alone", "members"),
+    [
+        pytest.param(600, "V;PST;1;SG", None, True, 2, id="lemma and tags"),
+        pytest.param(600, "V;PST;1;SG", 29, True, 2, id="too few minutes for more"),
+        pytest.param(600, "V;PST;1;SG", 60, True, 5, id="an hour"),
+        pytest.param(600, "V;PST;1;SG", 60, False, 1, id="several processes share one model"),
+        pytest.param(600, "lld", 60, True, 1, id="one symbol, such as a language"),
+        pytest.param(5_000, "V;PST;1;SG", 60, True, 1, id="many rows"),
+    ],
+)
+def test_small_tables_of_words_with_tags_get_several_models(n_rows, tags, minutes, is_alone, members):
+    pairs = [Pair(compose([f"w{i}", tags]), f"w{i}uo") for i in range(n_rows)]
+    given = {} if minutes is None else check_settings({"training": {"max_minutes": minutes}})
+    advice = advise(pairs, given, inputs_of(["lemma"], ["tags"]), is_alone=is_alone)
+    assert Settings(**advice.settings).training.members == members
 
 
 def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from glassformer.before.grow import grow_model
-from glassformer.before.plan import plan, train
+from glassformer.before.members import train
+from glassformer.before.plan import plan
 from glassformer.errors import TableError
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator

@@ -10,8 +10,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from glassformer.before.members import Members
-from glassformer.before.plan import plan, train
+from glassformer.before.members import Members, train
+from glassformer.before.plan import plan
 from glassformer.errors import DivergedError, RunError, UsageError
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings
@@ -20,13 +20,23 @@ from glassformer.training import Event, Finished, Stopped, Validated
 from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread
 
 
-def members_of(out: Path, n: int | None = 2, **options: Any) -> Members:
-    given = {} if options.get("resume") else {"overrides": SETTINGS}
-    return Members(PAIRS, out, n, device="cpu", **given | options)
+def with_members(n: int, **changes: Any) -> Settings:
+    training = SETTINGS.training.model_copy(update={"members": n} | changes)
+    return SETTINGS.model_copy(update={"training": training})
+
+
+def members_of(out: Path, n: int | None = 2, resume: bool = False, **overrides: Any) -> Members:
+    if resume:
+        overrides |= {"training.members": n} if n else {}
+        found = train(PAIRS, out=out, overrides=overrides, resume=True, device="cpu")
+    else:
+        found = train(PAIRS, with_members(n or 2), out, device="cpu")
+    assert isinstance(found, Members)
+    return found
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int | None, Event]]]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
     """Two members, one after the other, and their events."""
     out = tmp_path_factory.mktemp("members") / "run"
     with one_thread():
@@ -41,16 +51,10 @@ def out(trained: tuple[Path, Any], tmp_path: Path) -> Path:
 
 def test_the_events_are_those_of_each_member_and_the_end_of_all(trained):
     run, events = trained
-    assert [seed for seed, event in events if isinstance(event, Finished)] == [1, 2, None]
-    assert [event.step for seed, event in events if seed == 2 and isinstance(event, Validated)] == [
-        4,
-        8,
-        12,
-        16,
-        20,
-        24,
-    ]
-    end = events[-1][1]
+    assert [event.member for event in events if isinstance(event, Finished)] == [1, 2, None]
+    steps = [event.step for event in events if event.member == 2 and isinstance(event, Validated)]
+    assert steps == [4, 8, 12, 16, 20, 24]
+    end = events[-1]
     assert isinstance(end, Finished)
     assert (end.step, end.path, end.chosen) == (48, run / "model.safetensors", "2 members, with the seeds 1, 2")
     card = (run / "README.md").read_text(encoding="utf-8")
@@ -100,15 +104,13 @@ def test_all_the_rows_of_the_members_are_known_as_trained_on(trained):
 def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, tmp_path):
     with one_thread():
         members, events = members_of(tmp_path / "run"), []
-        for seed, event in members:
-            events.append((seed, event))
+        for event in members:
+            events.append(event)
             if isinstance(event, Validated) and event.step == 12:
                 members.stop()
-        assert isinstance(events[-1][1], Stopped)
-        assert {seed for seed, _ in events} == {1}
+        assert isinstance(events[-1], Stopped)
+        assert {event.member for event in events} == {1}
         assert not (tmp_path / "run" / "model.safetensors").exists()
-        with pytest.raises(UsageError, match="this run has members"):
-            plan(PAIRS, tmp_path / "run", resume=True)
         resumed = members_of(tmp_path / "run", None, resume=True)
         assert resumed.seeds == [1, 2]
         resumed.finish()
@@ -120,13 +122,13 @@ def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, tmp_path):
 def test_members_are_added_to_those_that_are_there(out):
     with one_thread():
         events = list(members_of(out, 3, resume=True))
-    assert {seed for seed, _ in events} == {3, None}
+    assert {event.member for event in events} == {3, None}
     assert ModelFile.load(out).seeds == [1, 2, 3]
 
 
 def test_members_that_are_finished_are_not_trained_again(out):
     (out / "model.safetensors").unlink()
-    assert [seed for seed, _ in members_of(out, None, resume=True)] == [None]
+    assert [event.member for event in members_of(out, None, resume=True)] == [None]
     assert ModelFile.load(out).seeds == [1, 2]
 
 
@@ -136,7 +138,7 @@ def test_members_that_are_finished_are_not_trained_again(out):
 def failing(errors: dict[int, Exception]) -> Any:
     """Instead of a process, an error of each member."""
 
-    def start(members: Members, seed: int, _: int) -> None:
+    def start(members: Members, seed: int, *_: object) -> None:
         members._processes[seed] = mock.Mock()
         for found in (errors[seed], None):
             members._queue.put((seed, found))
@@ -147,17 +149,16 @@ def failing(errors: dict[int, Exception]) -> Any:
 def test_a_member_that_diverged_is_left_out(out):
     members = members_of(out, 3, resume=True)
     with failing({3: DivergedError("training diverged")}):
-        ((seed, event),) = list(members)
-    assert (seed, [*members.diverged]) == (None, [3])
+        (event,) = list(members)
+    assert (event.member, [*members.diverged]) == (None, [3])
     assert isinstance(event, Finished)
     assert event.chosen == "2 members, with the seeds 1, 2"
 
 
-def test_fewer_than_two_members_are_no_model(tmp_path):
+def test_members_that_all_diverged_are_no_model(tmp_path):
     error = DivergedError("training diverged")
-    with failing({1: error, 2: error}), pytest.raises(RunError, match="fewer than 2 members are left") as raised:
+    with failing({1: error, 2: error}), pytest.raises(RunError, match="all 2 members diverged"):
         list(members_of(tmp_path / "run"))
-    assert raised.value.got == "0 of 2"
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
@@ -180,19 +181,15 @@ def test_a_process_that_dies_is_an_error_in_words(tmp_path):
 def test_other_settings_tables_and_options_are_refused(out, tmp_path):
     before = digest(out)
     with pytest.raises(UsageError, match="cannot change when they are resumed"):
-        members_of(out, resume=True, overrides={"training.steps": 30})
+        members_of(out, None, resume=True, **{"training.steps": 30})
+    with pytest.raises(UsageError, match="cannot change when they are resumed"):
+        members_of(out, 1, resume=True)
     with pytest.raises(UsageError, match="resume and init exclude each other"):
-        members_of(out, resume=True, init=out)
+        train(PAIRS, out=out, resume=True, init=out)
     with pytest.raises(RunError, match="the table is not the one that this run was trained on"):
-        Members(PAIRS[:-1], out, resume=True)
+        train(PAIRS[:-1], out=out, resume=True)
     with pytest.raises(RunError, match="the run already exists"):
         members_of(out)
-    with pytest.raises(RunError, match="there are no members to resume"):
-        members_of(tmp_path / "nothing", resume=True)
-    with pytest.raises(UsageError, match="there are too few members"):
-        members_of(tmp_path / "one", 1)
-    with pytest.raises(UsageError, match="a training starts from one model"):
-        plan(PAIRS, tmp_path / "init", init=out)
     assert digest(out) == before
 
 
@@ -205,7 +202,23 @@ def test_a_run_of_one_model_replaces_members_only_with_overwrite(out):
 
 
 def test_a_table_that_can_be_read_once_is_enough(tmp_path):
-    members = Members((pair for pair in PAIRS), tmp_path / "run", 2, overrides=SETTINGS)
+    members = train((pair for pair in PAIRS), with_members(2), tmp_path / "run")
+    assert isinstance(members, Members)
     given = members._given["pairs"]
     assert not isinstance(given, str)
     assert [tuple(pair) for pair in given.pairs] == [tuple(pair) for pair in PAIRS]  # type: ignore[union-attr]
+
+
+def test_the_minutes_are_those_of_all_members(tmp_path):
+    settings = with_members(3, max_minutes=6.0)
+    started: list[float | None] = []
+
+    def start(members: Members, seed: int, _: int, minutes: float | None) -> None:
+        started.append(minutes)
+        members._processes[seed] = mock.Mock()
+        for found in (DivergedError("training diverged"), None):
+            members._queue.put((seed, found))
+
+    with mock.patch.object(Members, "_start", start), one_thread(), pytest.raises(RunError, match="diverged"):
+        list(train(PAIRS, settings, tmp_path / "run", device="cpu"))
+    assert started == [2.0, 2.0, 2.0]

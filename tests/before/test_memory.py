@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer.before.members import train
 from glassformer.before.memory import check_training_fits
-from glassformer.before.plan import train
 from glassformer.data.datasets import dates
 from glassformer.errors import DeviceError
 from glassformer.inference.engines.memory import check_search_fits

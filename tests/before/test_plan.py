@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.plan import Plan, plan, train
+from glassformer.before.members import train
+from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, RunError, SettingsError, TableError, TextError, UsageError

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile

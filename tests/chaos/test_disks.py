@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.errors import RunError
 from glassformer.training import Saved
 from tests.chaos.conftest import PAIRS, SETTINGS, child, digest, one_thread, wait

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.errors import GlassformerError
 from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
 from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread

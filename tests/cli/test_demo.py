@@ -21,8 +21,8 @@ def little(monkeypatch, small):
     assigned = parse_assignments([word for word in small(training__steps="4") if word != "--set"])
     advise = advise_module.advise
 
-    def advise_little(*arguments: object) -> Advice:
-        advice = advise(*arguments)
+    def advise_little(*arguments, **options) -> Advice:
+        advice = advise(*arguments, **options)
         return Advice(merge(advice.settings, assigned), advice.choices)
 
     monkeypatch.setattr("glassformer.before.plan.advise", advise_little)

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.before.recipes.overrides import read_recipe
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources

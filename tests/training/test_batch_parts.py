@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved

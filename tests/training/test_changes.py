@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.before.resume import changes_of
 from glassformer.errors import UsageError
 from glassformer.paper.settings import Settings, all_settings

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.errors import MissingExtraError, UsageError
 from glassformer.inference.jobs.on_ray import load_ray
 from glassformer.training import Validated

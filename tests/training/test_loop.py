@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from glassformer.before.advise import advise
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.before.recipes.overrides import merge
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.errors import RunError
 from glassformer.paper.settings import Settings

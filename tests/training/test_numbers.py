@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.errors import RunError
 from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED

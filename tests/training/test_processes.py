@@ -18,7 +18,8 @@ import pytest
 import torch
 
 from glassformer.before.measure import measure_updates
-from glassformer.before.plan import plan, train
+from glassformer.before.members import train
+from glassformer.before.plan import plan
 from glassformer.data.datasets import dates
 from glassformer.errors import RunError, UsageError
 from glassformer.paper.settings import Settings
@@ -221,7 +222,7 @@ from pathlib import Path
 from tests.training.test_processes import PAIRS, SETTINGS
 from glassformer.paper.settings import Settings
 from glassformer.training import Finished
-from glassformer.before.plan import train
+from glassformer.before.members import train
 
 run = train(PAIRS, Settings(**SETTINGS), Path(sys.argv[1]) / "run", device="cpu")
 update, first_time = run.update, os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"

@@ -9,7 +9,8 @@ from unittest import mock
 
 import pytest
 
-from glassformer.before.plan import _digest, plan, train
+from glassformer.before.members import train
+from glassformer.before.plan import _digest, plan
 from glassformer.before.resume import describe_environment
 from glassformer.data.given import as_table
 from glassformer.data.tables import Pair, Table

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.plan import plan, train
+from glassformer.before.members import train
+from glassformer.before.plan import plan
 from glassformer.data.tables import read_table
 from glassformer.errors import ModelFileError, TextError, UsageError
 from glassformer.glassbox.trace import explain
@@ -256,3 +257,17 @@ def test_a_table_of_sigmorphon_is_read_with_its_tags_as_symbols(data_dir, langua
     n_rows = len(path.read_text(encoding="utf-8").splitlines())
     assert table.ledger.read == n_rows == table.ledger.kept
     assert [(one.name, one.kind) for one in table.inputs] == [("0", "text"), ("2", "feature")]
+
+
+def test_a_run_from_a_model_begins_again_with_the_columns_of_its_own_recipe(run, tmp_path):
+    table, out = tmp_path / "more.tsv", tmp_path / "run"
+    rows = [("lemma", "T", "L", "form"), *((*source.values(), form) for source, form in PAIRS)]
+    table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    given = {"data": {"source": "lemma", "features": ["tags=T", "language=L"], "target": "form"}}
+    started = plan(table, out, overrides=given, init=run)
+    events = iter(started.run("cpu"))
+    next(events)
+    events.close()  # killed before its first checkpoint
+    again = plan(table, out, resume=True)
+    assert [notice.kind for notice in again.notices if notice.kind == "no checkpoint"]
+    assert again.settings == started.settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.glassbox.history import errors_of
 from glassformer.inference.metrics import quick_metric

@@ -29,6 +29,7 @@ PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
+MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of a small table with tags; with so many minutes or more
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 MIN_EPOCHS, MAX_EPOCHS, MAX_TAGGED_EPOCHS = 3, 200, 300
 MIN_STEPS = 500
@@ -82,8 +83,12 @@ class _Side:
         return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
 
 
-def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
+def advise(
+    pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = (), *, is_alone: bool = True
+) -> Advice:
     """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
+
+    Of one of several processes, which share a training, it is not `is_alone`: they have one model.
 
     Of sources with several `inputs`, the texts decide on the tokens; symbols of features count in the lengths only.
 
@@ -124,6 +129,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_tagged, fixed)
+    if is_alone and is_tagged and len(pairs) < FEW_ROWS:
+        choices.append(_choose_members(len(pairs), fixed("training.max_minutes", 0.0)))
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings = nested({choice.setting: choice.value for choice in choices})
@@ -394,3 +401,8 @@ def _choose_training(
         reason = "when every held-out answer stays right, more steps change little"
         choices.append(Choice("training.patience_when_right", RIGHT_VALIDATIONS, reason))
     return choices
+
+
+def _choose_members(n_rows: int, minutes: float) -> Choice:
+    n, time = (MANY_MEMBERS, f", and {minutes:g} minutes") if minutes >= MANY_MINUTES else (MEMBERS, "")
+    return Choice("training.members", n, f"{n_rows:,} rows{time}: {n} models together are right more often than one")

@@ -1,7 +1,6 @@
-"""Several models of one recipe, each with another random seed, in one model file: `glassformer train --members N`.
+"""A training: one model, or several of one recipe, each with another random seed, in one model file.
 
-    members = Members("pairs.csv", "run", 5)
-    for seed, event in members: ...             or members.finish()
+    for event in train("pairs.csv", overrides={"training.members": 5}): ...
 
 RUN/members/SEED is an ordinary run, in a process of its own. As many train at the same time as PyTorch has threads in
 this process, which are divided among them; on a GPU they train one after the other. The rows that are held out are
@@ -28,9 +27,9 @@ from typing import Any
 
 import torch
 
-from glassformer.before.plan import check_alone, plan
-from glassformer.before.recipes.overrides import merge, nested
-from glassformer.before.resume import check_tables, differences, recipe_of_run
+from glassformer.before.plan import Plan, plan
+from glassformer.before.recipes.overrides import merge
+from glassformer.before.resume import check_tables
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
 from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError
@@ -45,61 +44,68 @@ from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import read_resume
 from glassformer.training.events import Event, Finished, Saved
-from glassformer.training.output import init_of, recipe_of
+from glassformer.training.loop import Run
+from glassformer.training.output import recipe_of
 
 PROGRAM = "import sys; sys.path[:] = {path!r}; from glassformer.before.members import train_member; train_member()"
-MIN_MEMBERS = 2
+
+
+def train(
+    pairs: Given,
+    settings: Settings | None = None,
+    out: str | Path = "run",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    valid: Given | None = None,
+    init: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+) -> Run | Members:
+    """Plan a run and return it; iterate over its events, or call `finish()`. See `plan`, which raises the errors.
+
+    `settings` are complete ones, `overrides` settings over what is advised; one of the two at most. With
+    `training.members`, which may be advised, several models are trained into one file.
+    """
+    if settings is not None and overrides:
+        raise UsageError("settings are complete already", got="overrides too", hint="give settings or overrides")
+    find_device(device)
+    chosen = settings if settings is not None else overrides
+    planned = plan(pairs, out, overrides=chosen, valid=valid, init=init, resume=resume, overwrite=overwrite)
+    return Members(planned, pairs, valid, device) if planned.settings.training.members > 1 else planned.run(device)
 
 
 class Members:
-    """The training of several models, as an iterable of (seed, event); the last event, of all, has the seed None.
+    """The training of several models, as an iterable of events: `event.member` is a seed, None in the last, of all.
 
-    The seeds are `training.seed` and those that follow; `n` is their number, when resumed by default that of before.
-    The other arguments are those of `plan`. `diverged` has the error of each member that is left out.
+    `seeds` are `training.seed` and those that follow, `diverged` has the error of each member that is left out. `pairs`
+    and `valid` are what was planned.
 
-    Raises the errors of `plan`, and UsageError for fewer than two members, or under `torchrun`. The iteration raises
-    the error of a member that did not diverge, when the others have saved and stopped, and RunError when fewer than two
-    are left.
+    Raises UsageError under `torchrun`, and RunError for members that were begun with other tables. The iteration raises
+    the error of a member that did not diverge, when the others have saved and stopped, and RunError when none is left.
     """
 
-    def __init__(
-        self,
-        pairs: Given,
-        out: str | Path = "run",
-        n: int | None = None,
-        *,
-        overrides: Settings | Mapping[str, Any] | None = None,
-        valid: Given | None = None,
-        test: Given | None = None,
-        init: str | Path | None = None,
-        resume: bool = False,
-        overwrite: bool = False,
-        device: str = "auto",
-    ) -> None:
-        self.directory, self.resumed, self.overwrite, self.device = RunDirectory(Path(out)), resume, overwrite, device
-        if resume:
-            check_alone(self.directory, init=init is not None, overwrite=overwrite)
-            n = n or sum(1 for _ in self.directory.members.glob("*"))
-            overrides, init = self._resumed_settings(overrides), init_of(self.directory.recipe)
-        if n is None or n < MIN_MEMBERS:
-            raise UsageError("there are too few members", got=str(n), expected=f"at least {MIN_MEMBERS}")
-        options = {"overrides": overrides, "valid": valid, "test": test, "init": init}
-        self.planned = plan(pairs, out, **options, overwrite=overwrite or resume)  # type: ignore[arg-type]
-        if self.planned.processes.count > 1:
+    def __init__(self, planned: Plan, pairs: Given, valid: Given | None = None, device: str = "auto") -> None:
+        if planned.processes.count > 1:
             raise UsageError("members train in processes of their own", got="torchrun", hint="without torchrun")
-        self.settings = self.planned.settings
-        self.seeds = [self.settings.training.seed + i for i in range(n)]
+        self.planned, self.device = planned, device
+        self.directory, self.settings = planned.directory, planned.settings
+        self.seeds = [self.settings.training.seed + i for i in range(self.settings.training.members)]
         self.diverged: dict[int, DivergedError] = {}
         self._given = {  # a table that is not a file can be read only once
-            "pairs": pairs if isinstance(pairs, str | Path) else self.planned.table,
-            "valid": valid if isinstance(valid, str | Path) else self.planned.valid,
+            "pairs": pairs if isinstance(pairs, str | Path) else planned.table,
+            "valid": valid if isinstance(valid, str | Path) else planned.valid,
         }
-        for seed in self.seeds if resume else ():
-            if (checkpoint := self._run(seed).resume).exists():
-                check_tables(read_resume(checkpoint), self.planned.table, self.planned.valid, checkpoint)
+        for seed in self.seeds if planned.are_members_resumed else ():
+            if (checkpoint := self.run(seed).resume).exists():
+                check_tables(read_resume(checkpoint), planned.table, planned.valid, checkpoint)
         self._stopping = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
+
+    def run(self, seed: int) -> RunDirectory:
+        """The run directory of a member."""
+        return RunDirectory(self.directory.members / str(seed))
 
     def stop(self) -> None:
         """Save and stop all members after their current updates."""
@@ -113,16 +119,16 @@ class Members:
             pass
         return Translator.load(self.directory.model, device=self.device)
 
-    def __iter__(self) -> Iterator[tuple[int | None, Event]]:
+    def __iter__(self) -> Iterator[Event]:
         directory = self.directory
         with directory.locked():
             directory.recover()
-            if not self.resumed:
-                directory.create(overwrite=self.overwrite)
-                start = self.planned.start
-                write_text(directory.recipe, recipe_of(self.settings, (), start.path if start else None))
+            if not self.planned.are_members_resumed:
+                directory.create(overwrite=self.planned.overwrite)
+            start = self.planned.start
+            write_text(directory.recipe, recipe_of(self.settings, (), start.path if start else None))
             for seed in self.seeds:
-                self._run(seed).path.mkdir(parents=True, exist_ok=True)
+                self.run(seed).path.mkdir(parents=True, exist_ok=True)
             try:
                 yield from self._train()
             finally:
@@ -131,39 +137,26 @@ class Members:
                     _close(process)
                 directory.restore_replaced()
             if not self._stopping:
-                yield None, self._join()
-
-    def _resumed_settings(self, overrides: Settings | Mapping[str, Any] | None) -> Settings:
-        """Return the settings that the members were begun with. Raises UsageError when others are given."""
-        if not self.directory.members.is_dir():
-            hint = "start them without --resume"
-            raise RunError("there are no members to resume", where=str(self.directory.path), hint=hint)
-        settings = recipe_of_run(self.directory.recipe, "start again, with --overwrite")
-        given = overrides.model_dump(exclude_unset=True) if isinstance(overrides, Settings) else nested(overrides or {})
-        if differences(settings, Settings(**merge(settings.model_dump(), given))):
-            what = "the settings of members cannot change when they are resumed"
-            raise UsageError(what, where=str(self.directory.recipe), hint="leave them out, or start again: --overwrite")
-        return settings
+                yield self._join()
 
     # The runs
 
-    def _run(self, seed: int) -> RunDirectory:
-        return RunDirectory(self.directory.members / str(seed))
-
-    def _train(self) -> Iterator[tuple[int, Event]]:
+    def _train(self) -> Iterator[Event]:
         """Train the members that are not finished; yield their events."""
-        waiting = [seed for seed in self.seeds if not self._run(seed).card.exists()]
+        waiting = [seed for seed in self.seeds if not self.run(seed).card.exists()]
         n_threads = torch.get_num_threads() if find_device(self.device).type == "cpu" else 1
         at_once = max(1, min(n_threads, len(waiting)))
+        minutes = self.settings.training.max_minutes
+        minutes = minutes and minutes / max(1, math.ceil(len(waiting) / at_once))
         error: GlassformerError | None = None
         while self._processes or (waiting and not self._stopping):
             while waiting and len(self._processes) < at_once and not self._stopping:
-                self._start(waiting.pop(0), n_threads // at_once)
+                self._start(waiting.pop(0), n_threads // at_once, minutes)
             seed, found = self._queue.get()
             if isinstance(found, Event):
                 if isinstance(found, Saved):
                     self.directory.discard_replaced()
-                yield seed, found
+                yield replace(found, member=seed)
             elif isinstance(found, DivergedError):
                 self.diverged[seed] = found
             elif isinstance(found, GlassformerError):
@@ -174,11 +167,17 @@ class Members:
         if error is not None:
             raise error
 
-    def _start(self, seed: int, n_threads: int) -> None:
+    def _start(self, seed: int, n_threads: int, minutes: float | None) -> None:
         """Start the process of a member, and a thread that puts what it sends into the queue."""
-        run = self._run(seed)
+        run = self.run(seed)
         resume = run.recipe.exists()
-        changes = {"training": {"seed": seed}, "data": {"split_seed": self.settings.split_seed}}
+        training = {"seed": seed, "members": 1, "max_minutes": minutes}
+        data: dict[str, Any] = {"split_seed": self.settings.split_seed}
+        if self.planned.start is not None:  # whose features have names of their own
+            names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
+            columns = zip(names, self.settings.data.features, strict=True)
+            data["features"] = [f"{name}={column}" for name, column in columns]
+        changes = {"training": training, "data": data}
         settings = Settings(**merge(self.settings.model_dump(), changes))
         arguments: dict[str, Any] = {**self._given, "out": run.path, "resume": resume}
         if not resume:
@@ -209,7 +208,7 @@ class Members:
                 self._queue.put((seed, last))
         except Exception:  # the end, or what a process wrote that was killed meanwhile
             if process.wait() and not isinstance(last, GlassformerError):
-                what, where = "the process of a member ended before its training", str(self._run(seed).path)
+                what, where = "the process of a member ended before its training", str(self.run(seed).path)
                 got = f"exit code {process.returncode}"
                 self._queue.put((seed, RunError(what, where=where, got=got, hint="resume it with --resume")))
             self._queue.put((seed, None))
@@ -219,15 +218,14 @@ class Members:
     def _join(self) -> Finished:
         """Write the model of all members that did not diverge, its card, and what the first run knows of the data."""
         finished = [seed for seed in self.seeds if seed not in self.diverged]
-        if len(finished) < MIN_MEMBERS:
+        if not finished:
             raise RunError(
-                f"fewer than {MIN_MEMBERS} members are left: the others diverged",
+                f"all {len(self.seeds)} members diverged",
                 where=str(self.directory.path),
-                got=f"{len(finished)} of {len(self.seeds)}",
                 hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
             ) from next(iter(self.diverged.values()))
         directory, prepared = self.directory, self.planned.prepared
-        files = [ModelFile.load(self._run(seed).path) for seed in finished]
+        files = [ModelFile.load(self.run(seed).path) for seed in finished]
         joined = join(files)
         translator = Translator(joined, device=self.device)
         seeds = ", ".join(map(str, finished))
@@ -238,7 +236,7 @@ class Members:
         if prepared.valid_pairs:
             directory.write_held_out(*prepared.held_out_rows)
         replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
-        ends = [read_resume(self._run(seed).resume).position for seed in finished]
+        ends = [read_resume(self.run(seed).resume).position for seed in finished]
         event = Finished(
             sum(end.step for end in ends),
             sum(end.seconds for end in ends),

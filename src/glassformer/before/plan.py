@@ -3,7 +3,7 @@
     planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
     for event in planned.run(): ...         nothing is written before the first event
 
-`train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
+`members.train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glassformer.before.grow import grow_model, new_token_texts
 from glassformer.before.memory import check_training_fits
 from glassformer.before.notices import Notice, notices_of
 from glassformer.before.recipes.overrides import check_settings, flat, merge, nested
-from glassformer.before.resume import Resumed, check_tables, recipe_of_run, resume_run
+from glassformer.before.resume import Resumed, check_tables, differences, recipe_of_run, resume_run
 from glassformer.data.cleaning import clean
 from glassformer.data.columns import columns_of_model
 from glassformer.data.given import Given, read_given
@@ -56,7 +56,7 @@ SET_BY_USER = "set by you"
 class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
-    `resumed` is what a run that is resumed continues from.
+    `resumed` is what a run that is resumed continues from; `are_members_resumed` says it of a run of several models.
     """
 
     settings: Settings
@@ -70,11 +70,15 @@ class Plan:
     start: ModelFile | None = None
     init: str | None = None
     resumed: Resumed | None = None
+    are_members_resumed: bool = False
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
 
     def run(self, device: str = "auto") -> Run:
-        """The run: an iterable of events. Raises DeviceError for a device that is not available or too small."""
+        """The run of one model: an iterable of events, whatever `training.members` is.
+
+        Raises DeviceError for a device that is not available or too small.
+        """
         return Run(
             self.prepared,
             self.directory,
@@ -118,9 +122,10 @@ def plan(
 
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
-    tokenizers and shape are the start; characters or words that it lacks are added to its vocabulary. `resume`
-    continues the run in `out` with the same pairs and its own recipe; `overrides` are then changes to it
-    (`before.resume` says which settings can change). A run without a checkpoint begins again, with its recipe.
+    tokenizers and shape are the start, of a file with members the first one; characters or words that it lacks are
+    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe; `overrides` are
+    then changes to it (`before.resume` says which settings can change). A run without a checkpoint begins again, with
+    its recipe.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
     newest checkpoint.
@@ -154,12 +159,13 @@ def _plan(
     overwrite: bool,
 ) -> Plan:
     """Decide for this process. `complete` are settings over which nothing is advised."""
-    resumed, notices = None, tuple[Notice, ...]()
+    resumed, notices, are_members_resumed = None, tuple[Notice, ...](), False
     if resume:
-        check_alone(directory, init=init is not None, overwrite=overwrite)
-        if directory.members.is_dir():
-            raise UsageError("this run has members", where=str(directory.path), hint="Members(…, resume=True)")
-        if is_before_first(directory):
+        _check_alone(directory, init=init is not None, overwrite=overwrite)
+        if are_members_resumed := directory.members.is_dir():
+            complete, init = _members_begun(directory, given), init_of(directory.recipe)
+            given, overwrite = complete.model_dump(), True
+        elif is_before_first(directory):
             complete, init, notices = _begun_again(directory, given)
             given, overwrite = complete.model_dump(), True
         else:
@@ -168,10 +174,9 @@ def _plan(
     elif processes.is_first:
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
-    if start is not None and start.members:
-        what, got = "a training starts from one model, not from several", f"{len(start.seeds)} members"
-        raise UsageError(what, where=str(init), got=got, hint="start from one of them: RUN/members/SEED")
-    given = _with_columns_of(start, merge(given, settled := _settled_by(start, given, init)))
+    given = merge(given, settled := _settled_by(start, given, init))
+    if not (resume and complete):  # the recipe of a run has the columns of its table already
+        given = _with_columns_of(start, given)
     data = DataSettings(**given.get("data", {}))
     table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
     held_out, tested = (_read_other(table, other, data) for other in (valid, test))
@@ -183,7 +188,7 @@ def _plan(
     elif complete is not None:
         settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:
-        settings, choices = _advised(table, given, has_start=start is not None)
+        settings, choices = _advised(table, given, has_start=start is not None, is_alone=processes.count == 1)
     check_training_fits(settings, "cpu")  # before rows are prepared for it
     earlier = _earlier(directory, start, resume=resumed is not None)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
@@ -199,6 +204,7 @@ def _plan(
         start=start,
         init=None if init is None else str(init),
         resumed=resumed,
+        are_members_resumed=are_members_resumed,
         overwrite=overwrite,
         processes=processes,
     )
@@ -221,30 +227,6 @@ def _digest(planned: Plan) -> dict[str, str]:
     }
 
 
-def train(
-    pairs: Given,
-    settings: Settings | None = None,
-    out: str | Path = "run",
-    *,
-    overrides: Mapping[str, Any] | None = None,
-    valid: Given | None = None,
-    init: str | Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str = "auto",
-) -> Run:
-    """Plan a run and return it; iterate over it, or call `finish()`. See `plan`, which raises the errors.
-
-    `settings` are complete ones, `overrides` settings over what is advised; one of the two at most.
-    """
-    if settings is not None and overrides:
-        raise UsageError("settings are complete already", got="overrides too", hint="give settings or overrides")
-    find_device(device)
-    chosen = settings if settings is not None else overrides
-    planned = plan(pairs, out, overrides=chosen, valid=valid, init=init, resume=resume, overwrite=overwrite)
-    return planned.run(device)
-
-
 # Settings
 
 
@@ -255,7 +237,7 @@ def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
     return check_settings(nested(overrides or {}))
 
 
-def check_alone(directory: RunDirectory, **others: bool) -> None:
+def _check_alone(directory: RunDirectory, **others: bool) -> None:
     """Raise UsageError when arguments are given that exclude `resume`."""
     for name, is_given in others.items():
         if is_given:
@@ -276,6 +258,18 @@ def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Set
     text = "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
     notice = Notice("no checkpoint", text, str(directory.path))
     return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
+
+
+def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
+    """Return the settings that members were begun with; their number can grow. Raises UsageError for other changes."""
+    before = recipe_of_run(directory.recipe, "start again, with --overwrite")
+    after = Settings(**merge(before.model_dump(), given))
+    n = after.training.members
+    if n < before.training.members or differences(before, after).keys() - {"training.members"}:
+        what = "the settings of members cannot change when they are resumed"
+        hint = "only a larger training.members can; or start again: --overwrite"
+        raise UsageError(what, where=str(directory.recipe), hint=hint)
+    return after
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
@@ -319,8 +313,10 @@ def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, 
     return grow_model(start, *prepared.tokenizers), tuple(Notice("new tokens", text, path) for text in texts)
 
 
-def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
-    advice = advise(table.pairs, given, table.inputs)
+def _advised(
+    table: Table, given: Mapping[str, Any], *, has_start: bool, is_alone: bool
+) -> tuple[Settings, tuple[Choice, ...]]:
+    advice = advise(table.pairs, given, table.inputs, is_alone=is_alone)
     return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
 
 

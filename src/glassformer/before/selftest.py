@@ -113,10 +113,10 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
 
 
 def expected_seconds(planned: Plan, measured: Measurement, validation: float = 0.0) -> float:
-    """Return the seconds of a run: its steps, and `validation` seconds for each validation."""
+    """Return the seconds of a run, at most: its steps, and `validation` seconds for each validation, of all members."""
     training = planned.settings.training
     n_validations = math.ceil(training.steps / training.validate_every)
-    seconds = training.steps * measured.seconds_per_step + n_validations * validation
+    seconds = training.members * (training.steps * measured.seconds_per_step + n_validations * validation)
     return min(seconds, 60 * training.max_minutes) if training.max_minutes else seconds
 
 
@@ -128,7 +128,7 @@ def _may_be_long(planned: Plan) -> bool:
         return False
     tokens = training.accumulate * min(training.batch_tokens, int(prepared.train.target.lengths.sum()))
     products = 6 * count_parameters(settings.model, *map(len, prepared.tokenizers)) * tokens  # forward and backward
-    return training.steps * (SLOW_STEP + products / SLOW_SPEED) > LONG
+    return training.members * training.steps * (SLOW_STEP + products / SLOW_SPEED) > LONG
 
 
 def _time(planned: Plan, seconds: float, measured: Measurement, validation: float | None = None) -> Check:
@@ -139,6 +139,8 @@ def _time(planned: Plan, seconds: float, measured: Measurement, validation: floa
         text += f", {n_validations:,} {'validation' if n_validations == 1 else 'validations'} of {validation:.3g} s"
     else:
         text += ", validations not counted"
+    if training.members > 1:
+        text += f", {training.members} members"
     if training.max_minutes:
         text += f"; training.max_minutes={training.max_minutes:g}"
     return Check("time", True, seconds, text)

@@ -86,7 +86,8 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
             if ledger is not None:
                 print_ledger(reporter, table, ledger)
     if planned.init is not None:
-        reporter.print(f"tokens and shape of the model are those of {planned.init}")
+        first = ", the first of its members" if planned.start and planned.start.members else ""
+        reporter.print(f"tokens and shape of the model are those of {planned.init}{first}")
     if planned.choices:
         rows = [(choice.setting, _listed(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)

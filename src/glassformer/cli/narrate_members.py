@@ -1,7 +1,8 @@
-"""What `glassformer train --members N` prints while its members are trained: a line for each of their validations."""
+"""What `glassformer train` prints while several members are trained: a line for each of their validations."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,21 +17,27 @@ if TYPE_CHECKING:
 
     from glassformer.before.members import Members
     from glassformer.training.events import Event
+    from glassformer.training.logs import Log
 
 
-def follow_members(members: Members, reporter: Reporter, resume_command: str) -> None:
-    """Train the members and print their events; the first Ctrl-C saves and stops all of them."""
+def follow_members(
+    members: Members, reporter: Reporter, resume_command: str, logs: Mapping[int, Sequence[Log]]
+) -> None:
+    """Train the members, print their events and log them; the first Ctrl-C saves and stops all of them."""
     progress, rows = progress_bar(reporter), rows_measured(members.planned.prepared)
     tasks: dict[int, TaskID] = {}
     try:
         with stop_gently(members.stop, reporter), progress:
-            for seed, event in members:
+            for event in members:
+                seed = event.member
                 if seed is None:
                     progress.stop()
                     _print_left_out(members, reporter)
                     reporter.success(done(event, rows))
                     reporter.print(calibrated(event))
                     return
+                for log in logs[seed]:
+                    log(event)
                 if seed not in tasks:
                     tasks[seed] = progress.add_task(f"member {seed}", total=members.settings.training.steps)
                 progress.update(tasks[seed], completed=event.step)

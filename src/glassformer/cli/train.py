@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +33,7 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     members: Annotated[
         int | None,
-        typer.Option("--members", min=2, help="Train N models with N random seeds; one model file answers with all."),
+        typer.Option("--members", min=1, help="Train N models with N random seeds; one model file answers with all."),
     ] = None,
     log: Annotated[
         list[str] | None,
@@ -44,50 +45,27 @@ def train(
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
     check_pytorch("glassformer train")
+    from glassformer.before.members import Members
     from glassformer.before.selftest import check_before_training
+    from glassformer.cli.narrate_members import follow_members
     from glassformer.training.logs import open_log
 
-    if members is not None or (resume and (out / "members").is_dir()):
-        _train_members(table, out, members, training, reporter, test=test, resume=resume, overwrite=overwrite, log=log)
-        return
-    logs = [open_log(name, out, reporter.warn) for name in dict.fromkeys(log or []) if is_first_process()]
+    if members is not None:
+        training = replace(training, assignments=[*(training.assignments or ()), f"training.members={members}"])
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
+    device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
+    several = Members(planned, table, training.valid, device) if planned.settings.training.members > 1 else None
+    runs = [several.run(seed).path for seed in several.seeds] if several else [out]
+    logs = [[open_log(name, path, reporter.warn) for name in names] for path in runs]
     print_plan(reporter, planned, planned.directory.ledger)
-    _report_self_test(reporter, check_before_training(planned, training.device))
-    again = resume_command(table, out, valid=training.valid, test=test, device=training.device, logs=log)
-    follow(planned.run(training.device), reporter, again, logs)
+    _report_self_test(reporter, check_before_training(planned, device))
+    again = resume_command(table, out, valid=training.valid, test=test, device=device, logs=log)
+    if several:
+        follow_members(several, reporter, again, dict(zip(several.seeds, logs, strict=True)))
+    else:
+        follow(planned.run(device), reporter, again, logs[0])
     if planned.processes.is_first:
-        _finish(reporter, planned, training.device)
-
-
-def _train_members(
-    table: str,
-    out: Path,
-    n: int | None,
-    training: Training,
-    reporter: Reporter,
-    *,
-    test: str | None,
-    resume: bool,
-    overwrite: bool,
-    log: list[str] | None,
-) -> None:
-    """Train several models into one."""
-    from glassformer.before.members import Members
-    from glassformer.cli.narrate_members import follow_members
-    from glassformer.errors import UsageError
-
-    if log:
-        raise UsageError("--log is of one model", got="--log and --members", hint="leave out --log")
-    options: dict[str, Any] = {"valid": training.valid, "init": training.init, "device": training.device}
-    members = Members(
-        table, out, n, overrides=training.overrides(), test=test, resume=resume, overwrite=overwrite, **options
-    )
-    print_plan(reporter, members.planned, members.directory.ledger)
-    follow_members(
-        members, reporter, resume_command(table, out, valid=training.valid, test=test, device=training.device)
-    )
-    _finish(reporter, members.planned, training.device)
+        _finish(reporter, planned, device)
 
 
 def _report_self_test(reporter: Reporter, tested: SelfTest | None) -> None:

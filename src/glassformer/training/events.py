@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -39,14 +39,20 @@ def shown_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a run, after `step` updates of the weights and `seconds` of training (before a resume included)."""
+    """An event of a run, after `step` updates of the weights and `seconds` of training (before a resume included).
+
+    `member` is the seed of one of several models (`training.members`).
+    """
 
     step: int
     seconds: float
+    member: int | None = field(default=None, kw_only=True)
 
     def to_json(self) -> dict[str, Any]:
         """The event as one JSON object; `event` is its kind in lower case."""
         fields = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+        if self.member is None:
+            del fields["member"]
         return {"event": type(self).__name__.lower()} | fields
 
 

@@ -266,8 +266,8 @@ def test_a_device_a_precision_or_an_engine_that_is_not_there_names_those_that_ar
     assert find_device("auto") == find_device("cpu") == ("cpu", 0)
     with pytest.raises(DeviceError, match=r"'mps' is not available in ctranslate2\n  expected: auto, cpu$"):
         find_device("mps")
-    assert resolve_precision("cpu", "auto") == "int8"
-    with pytest.raises(SettingsError, match=r"no precision 'bfloat16' on cpu\n.*valid: auto, int8, float32"):
+    assert resolve_precision("cpu", "auto") == "float32"
+    with pytest.raises(SettingsError, match=r"no precision 'bfloat16' on cpu\n.*valid: auto, float32, int8"):
         resolve_precision("cpu", "bfloat16")
     with pytest.raises(UsageError, match=r"no engine 'ctranslate'\n  next: did you mean 'ctranslate2'.*torch"):
         Translator(untrained(), engine="ctranslate")

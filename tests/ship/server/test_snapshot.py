@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.before.plan import train
+from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.paper.settings import Settings
 from glassformer.ship.server.api import create_app

@@ -138,7 +138,7 @@ def test_weights_in_half_precision_become_float32(copied: Path) -> None:
 
 
 def test_training_from_an_imported_model_keeps_its_tokens(imported: ModelFile, tmp_path: Path) -> None:
-    from glassformer.before.plan import train
+    from glassformer.before.members import train
 
     imported.save(tmp_path / "model.safetensors")
     pairs = [(f"abc {'abcdefghi'[i % 9]} ab", f"klm {'klmnopqrs'[i % 9]}") for i in range(40)]
