@@ -69,7 +69,7 @@ const probabilityOf = ({ probability }) =>
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
 
-/** What must be known of an answer, in words: unknown tokens, a source unlike the training, an output that was cut off. */
+/** What must be known of an answer, in words: unknown tokens, a source unlike the training, an output that was cut off; and `trace.warning`. */
 export function warningsOf(trace) {
   const unknown = trace.tokens.source.filter(({ kind }) => kind === 'unk');
   const unlike = unlikeOf(trace);

@@ -90,6 +90,9 @@ def export(
     check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
+    if model_file.members and not target.holds_members:
+        hint = "--to onnx or --to html, or export one of them: RUN/members/SEED"
+        raise SettingsError(f"{to} holds one model, not several", got=f"{len(model_file.seeds)} members", hint=hint)
     target.check_supported(model_file)
     if chosen == "float16":
         _check_float16(model_file)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from glassformer.inference.engines import ctranslate2_spec
-from glassformer.ship.export.programs import Format, check_one_model, max_positions, script_answers, write_programs
+from glassformer.ship.export.programs import Format, max_positions, script_answers, write_programs
 from glassformer.ship.storage.modelfile import ModelFile
 
 
 def check_supported(model_file: ModelFile) -> None:
     """Raise SettingsError for a model that the library cannot represent, MissingExtraError without the library."""
-    check_one_model(model_file, "ctranslate2")
     ctranslate2_spec.library()
     ctranslate2_spec.check_supported(model_file.settings.model)
 
@@ -35,4 +34,5 @@ FORMAT = Format(
     check_supported=check_supported,
     write=write,
     answer=script_answers,
+    holds_members=False,
 )

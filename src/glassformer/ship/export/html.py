@@ -69,7 +69,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     description = describe_export(model_file) | {
         "precision": precision,
         "parameters": model_file.n_parameters * len(model_file.seeds),
-        "n_models": len(model_file.seeds),
+        "models": list(model_file.models),
         "tensors": entries,
         "weight_bytes": len(weights),
         "template": trace_template(model_file),

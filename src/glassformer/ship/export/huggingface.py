@@ -21,14 +21,7 @@ import numpy as np
 from glassformer.errors import MissingExtraError
 from glassformer.paper.pytorch import check_pytorch
 from glassformer.ship.export.huggingface_layout import Layout, check_shape
-from glassformer.ship.export.programs import (
-    Format,
-    check_one_model,
-    max_new_tokens,
-    max_positions,
-    script_answers,
-    write_programs,
-)
+from glassformer.ship.export.programs import Format, max_new_tokens, max_positions, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer
 from glassformer.ship.storage.container import save_file
 from glassformer.ship.storage.modelfile import ModelFile
@@ -39,7 +32,6 @@ HUB_METRICS = ("exact_match", "bleu", "chrf")
 
 def check_supported(model_file: ModelFile) -> None:
     """Raise SettingsError for a model that the library cannot represent, MissingExtraError without the library."""
-    check_one_model(model_file, "huggingface")
     if importlib.util.find_spec("transformers") is None:
         raise MissingExtraError("--to huggingface", package="transformers", extra="huggingface")
     check_pytorch("--to huggingface")
@@ -200,4 +192,5 @@ FORMAT = Format(
     check_supported=check_supported,
     write=write,
     answer=script_answers,
+    holds_members=False,
 )

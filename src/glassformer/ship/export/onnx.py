@@ -14,7 +14,7 @@ from pathlib import Path
 from glassformer.errors import MissingExtraError
 from glassformer.ship.export.programs import RUNNERS, Format, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import tokenizer_files
-from glassformer.ship.storage.modelfile import ModelFile, each_model, member_prefix
+from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS_FILE = "weights.bin"
 
@@ -46,8 +46,7 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
 
     settings = model_file.settings.model
     with (folder / WEIGHTS_FILE).open("wb") as file:
-        models = enumerate(each_model([model_file]), 1)
-        weights = [Weights(one.tensors, file, member_prefix(number)) for number, one in models]
+        weights = [Weights(one.tensors, file, prefix) for prefix, one in model_file.models.items()]
         graphs = {
             "encoder": encoder(settings, weights, precision),
             "decoder": decoder(settings, weights, precision, len(model_file.target_tokenizer)),

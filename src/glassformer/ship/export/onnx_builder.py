@@ -56,8 +56,8 @@ class Weights:
 class Graph:
     """A graph under construction: operators, inputs, outputs, constants. A value is known by its name.
 
-    `weights` are those of the model whose operators are added now.
-    What is computed from the same values in the same way is computed once.
+    `weights` are those of the model whose operators are added. What is computed from the same values in the same way is
+    computed once.
     """
 
     weights: Weights

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.errors import EngineError, SettingsError
+from glassformer.errors import EngineError
 from glassformer.inference import probability
 from glassformer.inference.encoding import max_new_tokens_of
 from glassformer.inference.translator import Source
@@ -53,6 +53,7 @@ class Format:
     `check_supported` raises SettingsError for a model that the format cannot represent, and MissingExtraError without
     its libraries. `write` writes a model into an empty folder, in a precision. `answer` returns the answers of an
     exported folder to texts with a beam width, computed by its own runtime in a fresh process.
+    `holds_members` says whether a file with several models can be exported as one.
     """
 
     precisions: tuple[str, ...]
@@ -61,16 +62,7 @@ class Format:
     check_supported: Callable[[ModelFile], None]
     write: Callable[[ModelFile, Path, str], None]
     answer: Callable[[Path, Sequence[Source], int], list[Answer]]
-
-
-def check_one_model(model_file: ModelFile, name: str) -> None:
-    """Raise SettingsError for a file with members, for the format `name` that holds one model."""
-    if model_file.members:
-        raise SettingsError(
-            f"{name} holds one model, not several",
-            got=f"{len(model_file.seeds)} members",
-            hint="--to onnx or --to html, or export one of them: RUN/members/SEED",
-        )
+    holds_members: bool = True
 
 
 # What a program reads

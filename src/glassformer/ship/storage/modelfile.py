@@ -65,10 +65,14 @@ class ModelFile:
         return [one.settings.training.seed for one in (self, *self.members)]
 
     @property
+    def models(self) -> dict[str, ModelFile]:
+        """Each model, by what the names of its tensors in the file begin with."""
+        return {_prefix(number): one for number, one in enumerate((self, *self.members), 1)}
+
+    @property
     def all_tensors(self) -> Arrays:
         """The tensors of all models, by their names in the file."""
-        models = enumerate(each_model([self]), 1)
-        return {member_prefix(number) + name: array for number, one in models for name, array in one.tensors.items()}
+        return {prefix + name: array for prefix, one in self.models.items() for name, array in one.tensors.items()}
 
     @property
     def n_parameters(self) -> int:
@@ -242,8 +246,8 @@ def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
     return tuple(one for file in files for one in (file, *file.members))
 
 
-def member_prefix(number: int) -> str:
-    """Return what the names of a model's tensors begin with in the file: nothing for the first, which is number 1."""
+def _prefix(number: int) -> str:
+    """Return what the names of the tensors of a model begin with: nothing for the first, which is number 1."""
     return "" if number == 1 else f"members.{number}."
 
 
@@ -260,7 +264,7 @@ def _member(file: ModelFile, number: int, record: Member, metrics: Metrics, tens
     """Return a member of a file from its records and all tensors."""
     settings = file.settings
     seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
-    own = {name: tensors[member_prefix(number) + name] for name in file.tensors}
+    own = {name: tensors[_prefix(number) + name] for name in file.tensors}
     return replace(file, settings=seeded, tensors=own, metrics=metrics, calibration=None)
 
 
@@ -326,7 +330,7 @@ def _check_shapes(
         raise ModelFileError("a shared embedding needs vocabularies of the same size")
     shapes = tensor_shapes(model, source_size, target_size).items()
     numbers = range(1, n_models + 1)
-    expected = {member_prefix(number) + name: ("float32", shape) for number in numbers for name, shape in shapes}
+    expected = {_prefix(number) + name: ("float32", shape) for number in numbers for name, shape in shapes}
     for name in sorted(expected.keys() | found.keys()):
         got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))
         if got != required:

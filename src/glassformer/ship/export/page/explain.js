@@ -1,7 +1,4 @@
-/**
- * The glass box of one text, in this page: every number behind the answer, computed from the weights in the file; of
- * several members, behind the answer of the first.
- */
+/** The glass box of one text, in this page: every number behind the answer of the first model, from the weights in the file. */
 
 import { computing } from 'glassbox/ask.js';
 import { button, drawn, el } from 'glassbox/dom.js';
@@ -39,8 +36,8 @@ export function traceOf(description, parts, source, beams) {
   if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
   const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
   const trace = traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
-  const { n_models: n, calibration } = description;
-  if (n === 1 && beams !== calibration.num_beams) return trace;
+  const n = description.models.length;
+  if (n === 1 && beams !== description.calibration.num_beams) return trace;
   const [{ text, probability }] = new Translator(description, parts).answers([source], beams, true);
   if (n === 1) trace.probability = probability;
   else if (text !== trace.translation) trace.warning = `all ${n} members together answer “${text || '(empty)'}”`;
@@ -65,7 +62,7 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
 }
 
 /** Another source, and the way back to the translator. */
-function bar({ source: { inputs }, n_models: n }, source, beams) {
+function bar({ source: { inputs }, models }, source, beams) {
   const fields = fieldsOf(inputs, source);
   const submit = (event) => {
     event.preventDefault();
@@ -77,6 +74,6 @@ function bar({ source: { inputs }, n_models: n }, source, beams) {
     el('a', { href: location.pathname }, '← translator'),
     ...fields.elements,
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
-    n > 1 && el('span.size', `the first of ${n} members`),
+    models.length > 1 && el('span.size', `the first of ${models.length} members`),
   );
 }

@@ -46,10 +46,13 @@ export class TranslatorPage {
     this.others = new OtherInputs(this.inputs, () => this.typed());
     this.source = el('div.source');
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
+    const { models, template } = this.description;
+    const words = `${models.length} members answer together; the glass box shows the first of them.`;
+    const about = models.length > 1 && template && el('p.hint', words);
     const columns = el(
       'main.columns-2',
       el('section.card', el('h2', el('label', { for: 'text' }, this.inputs?.[0].name ?? 'Text')), this.source),
-      el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output, this.aboutMembers()),
+      el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output, about),
     );
     this.elements = [this.header(), el('div.bar', el('div.row', this.searchSetting())), columns, this.footer()];
     this.drawSource();
@@ -76,12 +79,6 @@ export class TranslatorPage {
       `texts of at most ${grouped(longest)} tokens`,
     ];
     return el('footer.facts-line', facts.join(' · '));
-  }
-
-  /** Which of several models the glass box shows. */
-  aboutMembers() {
-    const { n_models: n, template } = this.description;
-    return n > 1 && template && el('p.hint', `${n} members answer together; the glass box shows the first of them.`);
   }
 
   /** The width of the beam; 1 is greedy search. */

@@ -26,7 +26,7 @@ const EMPTY = { text: '', ids: [], score: 0, rank_score: 0, finished: true, unkn
 
 export class Translator {
   /**
-   * @param description  the object of glassformer.json, with `tensors`, `weight_bytes` and `n_models`
+   * @param description  the object of glassformer.json, with `tensors`, `weight_bytes`, and the prefixes of `models`
    * @param {string[]} parts  the weights, in base64
    */
   constructor(description, parts) {
@@ -40,10 +40,9 @@ export class Translator {
     const read = (name) => (entries.has(name) ? readTensor(bytes, entries.get(name)) : null);
     const sizes = { source: this.source.size, target: this.target.size };
     this.arena = new Arena();
-    const models = Array.from({ length: description.n_models }, (_, i) => {
-      const prefix = i ? `members.${i + 1}.` : '';
-      return new Model(loadParameters(model, sizes, (name) => read(prefix + name), this.arena));
-    });
+    const models = description.models.map(
+      (prefix) => new Model(loadParameters(model, sizes, (name) => read(prefix + name), this.arena)),
+    );
     this.model = models.length > 1 ? new Ensemble(models) : models[0];
     this.constraints = {
       bos: this.target.bos,
