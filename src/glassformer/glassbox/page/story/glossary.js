@@ -11,7 +11,7 @@ const TERMS = {
   'self-attention': 'Attention among the tokens of one side: source to source, or answer to what is written of it.',
   attention: 'A weighted mean: a position takes something from every token, most of it from those with the largest weights.',
   'quer(?:y|ies)': 'What a position looks for: numbers that are compared with the keys of all tokens.',
-  'keys?': 'What a token offers to those that look: query times key is how well the two fit.',
+  'keys?': 'What a token offers to those that look: the dot product of query and key is how well the two fit.',
   'values?': 'What a token gives to those that read it, in proportion to their weight on it.',
   softmax: 'Turns any numbers into weights between 0 and 100 % that add up to 100 %; the largest number gets most.',
   'heads?': 'One of several attentions side by side, with its own queries, keys and values: each can look for something else.',

@@ -12,7 +12,7 @@ const PLACES = {
   previous: 'the token before',
   same: 'its own position',
   first: 'the first token',
-  copying: 'the source token with the same text as the output token',
+  copying: 'a source token with the same text as the output token, in the steps that have one',
 };
 const LEAST = 0.01; // nats that an answer loses without a head that it needs
 const SURE = 0.999; // a probability above which that of any other token says more
@@ -27,8 +27,10 @@ export const heads = {
     const layers = trace.attentions().length;
     return {
       words: [
-        `One head has one query in each step, so it looks for one thing. This model has ${trace.axes.head.length} ` +
-          `${trace.axes.head.length === 1 ? 'head' : 'heads side by side'} in each of its ${layers} attentions. ${whichOf(trace, answer, found)}`,
+        `One head has one query in each step, so it looks for one thing; a step can need several, such as what to read next and what was ` +
+          `written last. This model has ${trace.axes.head.length} ` +
+          `${trace.axes.head.length === 1 ? 'head' : 'heads side by side'} in each of its ${layers} attentions, one in each encoder layer and two in ` +
+          `each decoder layer. ${whichOf(trace, answer, found)}`,
         ...found.map((one) => whatItDoes(trace, one, answer)),
       ],
       picture: el(
@@ -88,8 +90,8 @@ function whichOf(trace, answer, found) {
       ? 'What this answer needs each of them for is being computed …'
       : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
   const isNeeded = Math.max(...answer.heads.map(({ fall }) => fall)) > LEAST;
-  return `${isNeeded ? '' : 'No one of them alone is needed for this answer: others do its work. '}${
-    found.length > 1 ? `These two do different things${isNeeded ? ' for it' : ', which shows in how sure it is'}:` : ''
+  return `${isNeeded ? '' : 'This answer can do without any single one, since others do its work; which one is gone shows in how sure the model is. '}${
+    found.length > 1 ? 'These two are needed for different tokens:' : ''
   }`;
 }
 

@@ -35,8 +35,8 @@ export const layers = {
         'The picture asks each layer of the decoder what it would say if it were the last one (logit lens). A column is a step; what is ' +
           `not the token of the answer is dashed. After layer 0, ${right[0]} of ${outputs.length} tokens are those of the answer; after the last, ${right.at(-1)}.`,
         change
-          ? `In ${stepName(trace, row)} the model knew after layer ${change.layer}: the one before said ${quoted(change.before[1])} (${percent(change.before[2])}).`
-          : `In ${stepName(trace, row)} no layer changed what the first one said, ${quoted(all[0][row].top[0][1])} (${percent(all[0][row].top[0][2])}).`,
+          ? `In ${stepName(trace, row)}, the model knew after layer ${change.layer}: the one before said ${quoted(change.before[1])} (${percent(change.before[2])}).`
+          : `In ${stepName(trace, row)}, no layer changed what the first one said, ${quoted(all[0][row].top[0][1])} (${percent(all[0][row].top[0][2])}).`,
         added(app),
       ],
       picture: figure('the prediction after each layer', draw(app, all), [
@@ -57,8 +57,9 @@ function added({ trace, row }) {
     .map((part) => ({ part, length: size(`${part}.output`) }));
   const most = parts.reduce((one, other) => (other.length > one.length ? other : one));
   return (
-    'A layer can change its mind because it only adds: the step is one row of numbers, the residual stream, that goes through all layers. ' +
-    `It starts with length ${digits(size('target.input'))}; the largest addition, ${digits(most.length)}, is that of ${titleOf(most.part)}.`
+    'A layer does not replace the numbers of a step, it adds to them: they are one row, the residual stream, that goes through all layers. ' +
+    `A large addition can change the prediction. The largest is that of ${titleOf(most.part)}, of length ${digits(most.length)}; the row ` +
+    `has length ${digits(size('target.input'))} at the start.`
   );
 }
 

@@ -1,6 +1,6 @@
 /** Question 4: the same text, answered by the checkpoints of the training. */
 
-import { cut, el, image, svg } from 'glassbox/dom.js';
+import { cut, image, svg } from 'glassbox/dom.js';
 import { marked } from 'glassbox/differences.js';
 import { figure } from 'glassbox/figure.js';
 import { grouped, percent } from 'glassbox/numbers.js';
@@ -12,18 +12,20 @@ const [LINE, LEFT, SHOWN] = [34, 88, 60];
 export const learning = {
   title: 'How did it learn this?',
   draw(app) {
-    const { checkpoints = [] } = app.base.training ?? {};
+    const base = app.base.training?.checkpoints.length ? app.base : app.first; // another text was answered by the last model alone
+    const { checkpoints = [] } = base.training ?? {};
     const proof = { label: 'Training: loss, learning rate and all checkpoints', changes: { panel: 'training' } };
     if (!checkpoints.length) return { words: [absent(app)], picture: null, proof };
-    const wanted = app.base.target ?? app.base.translation;
+    const wanted = base.target ?? base.translation;
     const isRight = checkpoints.map(({ text }) => text === wanted);
     return {
       words: [
-        `Each row is a checkpoint: the model as it was after so many steps of the training. All of them answer “${visible(app.base.text)}”; ` +
-          `what is not in ${app.base.target === null ? 'the answer of today' : 'the gold answer'} is marked.`,
+        'In each step of the training, the model sees rows with their right answers, and every weight moves a little, so that the right tokens get ' +
+          `more probability. Each row below is a checkpoint: the model after so many of these steps. All of them answer “${visible(base.text)}”` +
+          `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the gold answer'} is marked.`,
         inWords(checkpoints, isRight),
       ],
-      picture: figure('the answer of each checkpoint', draw(app, checkpoints, isRight), [
+      picture: figure('the answer of each checkpoint', draw(base, checkpoints, isRight), [
         ['step', 'answer', 'log-probability'],
         ...checkpoints.map(({ step, text, score }) => [step, text, score]),
       ]),
@@ -32,11 +34,9 @@ export const learning = {
   },
 };
 
-function absent(app) {
-  const { base, first } = app;
-  if (!base.training) return 'The training is not in this page. “glassformer explain RUN TEXT --html FILE” writes a page of a run, with its checkpoints.';
-  if (!first.training?.checkpoints.length || base === first) return 'The run has no saved checkpoints.';
-  return ['The checkpoints answered the first text of this page: ', el('a', { href: '#story?question=4' }, visible(first.text)), '.'];
+function absent({ first }) {
+  if (!first.training) return 'The training is not in this page. “glassformer explain RUN TEXT --html FILE” writes a page of a run, with its checkpoints.';
+  return 'The run has no saved checkpoints.';
 }
 
 /** Right, wrong, right again: when the answer of the checkpoints changed for good. */
@@ -53,7 +53,7 @@ function inWords(checkpoints, isRight) {
   return `${start}, wrong after ${step(lapse)} (“${cut(visible(checkpoints[lapse].text), SHOWN)}”)${again < 0 ? '' : `, and right again after ${step(again)}`}.`;
 }
 
-function draw({ base }, checkpoints, isRight) {
+function draw(base, checkpoints, isRight) {
   const wanted = base.tokens.gold ?? base.tokens.target_out;
   const named = (texts) => texts.map((text) => ({ id: text, text }));
   const rows = checkpoints.map(({ tokens }) => layOut(named(tokens), LEFT, 16));

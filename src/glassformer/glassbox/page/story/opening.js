@@ -16,6 +16,13 @@ import { visible } from 'glassbox/trace.js';
 const [TOP, BOX, CHIP, WIDE] = [22, 24, 30, 200];
 const [SMALL, LEAST] = [1 / 3, 0.1]; // no line below a third of the largest number of a row, or below a tenth
 const [LETTER_TIME, WRITING, HALT, LAYER] = [150, 2400, 500, 600]; // milliseconds
+const PARTS =
+  'The encoder reads the source; the decoder writes the answer, one token in each step. Steps, layers and heads count from 0. ' +
+  'Press a token of the answer to see its step. A line leads to ';
+const LINES = {
+  occlusion: 'a source token without which the output token is less probable',
+  attention: 'a source token on which the cross-attention, as a mean of its heads, has much of its weight',
+};
 const started = new WeakMap(); // trace -> when its answer began to be written
 
 export const opening = {
@@ -27,13 +34,13 @@ export const opening = {
     const gone = performance.now() - started.get(trace);
     const isMoving = gone < times.end && !matchMedia('(prefers-reduced-motion: reduce), print').matches;
     if (isMoving) app.movingUntil = performance.now() + times.end - gone;
-    const { x } = influence(trace);
+    const { kind, x } = influence(trace);
     const { source, target_out: outputs } = trace.tokens;
     const warnings = Object.values(warningsOf(trace)).flat(); // the header, which has them, is not in sight
     return {
       kind: isMoving ? 'moves' : '',
       style: { '--gone': isMoving ? gone : times.end, '--shot': times.shot },
-      words: [isEdited(app) ? without(app) : null, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
+      words: [isEdited(app) ? without(app) : `${PARTS}${LINES[kind]}.`, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
       picture: figure('source tokens of each output token', draw(app, x, times), [
         ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
         ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
@@ -44,10 +51,13 @@ export const opening = {
   },
 };
 
-/** The calibrated probability that the answer is right, in words; of a model without calibration none. */
-const calibrated = ({ probability }) => (probability == null ? null : `The answer is right with probability ${percent(probability)}.`);
+/** How often answers like this one are right, in words; of a model without calibration nothing. */
+const calibrated = ({ probability }) => (probability == null ? null : `Of answers like this one on held-out rows, ${percent(probability)} are right.`);
 
 const isEdited = ({ trace, base }) => trace !== base;
+
+/** Whether no part of the decoder reads the source. */
+const cannotRead = (app) => crossOf(app.base).every((each) => app.words.includes(`attention ${each} off`));
 
 /** When each token is written, each layer speaks and the line shoots, in milliseconds. */
 function timesOf({ trace, row, first }) {
@@ -82,7 +92,7 @@ function wordsOf({ trace, row }) {
     const { key, weight, attention, head } = readIn(trace, crossOf(trace, change.layer), row);
     return (
       `${before}the model would have said ${quoted(change.before[1])} after layer ${change.layer - 1} of the decoder ` +
-      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}): its ` +
+      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}). In this layer, ` +
       `head ${head} of ${titleOf(attention).split(', ')[1]} has ${percent(weight)} of its weight on ${quoted(trace.tokens.source[key])}, source token ${key}.`
     );
   }
@@ -96,11 +106,15 @@ function wordsOf({ trace, row }) {
     : `${before}no layer changes what the first one said: ${quoted(token)}.`;
 }
 
-/** The answer without what was taken away. */
-function without({ trace, base }) {
-  return trace.translation === base.translation
-    ? 'The answer is the same without it.'
-    : ['Without it, the answer is “', bdi(visible(trace.translation) || '(empty)'), '” instead of “', bdi(visible(base.translation)), '”; what is different is marked.'];
+/** The answer without what is switched off, or with other edits. */
+function without(app) {
+  const { trace, base } = app;
+  const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
+  const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
+  if (trace.translation === base.translation) return `${edited}, the answer is the same.`;
+  const [now, before] = [trace, base].map(({ translation }) => bdi(visible(translation) || '(empty)'));
+  const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes what is likely for any text.' : '';
+  return [`${edited}, the answer is “`, now, '” instead of “', before, `”; what is different is marked.${why}`];
 }
 
 const again = (app) =>
@@ -109,20 +123,23 @@ const again = (app) =>
     app.notify(false, null);
   }, { class: 'again', data: { key: 'again' } }); // prettier-ignore
 
-/** What can be taken away, each with its edits. */
-function switches(app) {
-  if (!app.canEdit) return null;
+/** What can be switched off -> its edits. */
+function partsOf(app) {
   const answer = headsOfAnswer(app, app.base, false);
   const { name, head } = answer ? neededMost(answer) : { name: app.state.attention, head: app.state.head };
-  const all = {
+  return {
     'the position encoding': ['positions off'],
     [`head ${head} of ${titleOf(name)}`]: [`head ${name} ${head} off`],
     'the cross-attention': crossOf(app.base).map((each) => `attention ${each} off`),
   };
+}
+
+function switches(app) {
+  if (!app.canEdit) return null;
   const isOff = (edits) => edits.every((words) => app.words.includes(words));
   const toggle = ([title, edits]) =>
     button(title, () => app.edit(isOff(edits) ? [] : edits), { 'aria-pressed': String(isOff(edits)), data: { key: `without-${edits[0]}` } });
-  return el('div.row', { role: 'group', 'aria-label': 'take away' }, el('span', 'Take away:'), Object.entries(all).map(toggle));
+  return el('div.row', { role: 'group', 'aria-label': 'switch off' }, el('span', 'Switch off:'), Object.entries(partsOf(app)).map(toggle));
 }
 
 function draw(app, x, times) {
@@ -139,7 +156,7 @@ function draw(app, x, times) {
   const bottom = TOP + BOX + 96 + Math.max(1, layers.length) * CHIP;
   const marks = isEdited(app) ? marked(app.base.tokens.target_out, outputs)[1] : [];
   const sizes = { above, below, bottom, scale: Math.max(...x.numbers, 1e-9) };
-  const curves = outputs.flatMap((_, row) => lines(x, row, sizes, row === here ? 'here' : '', times.token(row)));
+  const curves = cannotRead(app) ? [] : outputs.flatMap((_, row) => lines(x, row, sizes, row === here ? 'here' : '', times.token(row)));
   return image(
     width + 4,
     bottom + 50,

@@ -49,9 +49,9 @@ export function sofar({ tokens, provenance }, row) {
   return row ? quoted(join(provenance.settings.tokens.target, pieces)) : 'empty';
 }
 
-/** Steps, such as "step 9: “1” → “4”": what the decoder reads, and what it predicts. */
+/** Steps, such as "step 9, which reads “1” and writes “4”". */
 export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>
-  `step ${row}: ${quoted(inputs[row])} → ${quoted(outputs[row])}`;
+  `step ${row}, which reads ${quoted(inputs[row])} and writes ${quoted(outputs[row])}`;
 
 /** The probability of the output token of a row. */
 export const probabilityOf = (trace, row) => {

@@ -8,7 +8,7 @@ import { crossOf } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
 
 const LINE = 22;
-const [MAX_KEYS, LEAST] = [40, 0.01]; // no bar for a weight below it
+const [MAX_KEYS, LEAST, ALMOST_ALL] = [40, 0.01, 0.9]; // no bar for a weight below LEAST
 
 export const query = {
   title: 'What did it look at?',
@@ -21,14 +21,17 @@ export const query = {
     const gives = weights.map((weight, key) => weight * (values ? Math.hypot(...rowOf(headOf(values, head), key)) : 1));
     const { source, target_out: outputs } = trace.tokens;
     const best = weights.indexOf(Math.max(...weights));
+    const isOff = [`attention ${name} off`, `head ${name} ${head} off`].some((words) => app.words.includes(words));
     return {
       words: [
         `In step ${row} the answer so far is ${sofar(trace, row)}, and the decoder needs the next token, ${quoted(outputs[row])}. ` +
-          `Here is how one head of its layer ${name.split('.')[1]} looks for it.`,
+          `Here is how head ${head} of its layer ${name.split('.')[1]} looks for it.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
-          'Query times key is a score; softmax turns the scores into weights; the head takes every value in proportion to its weight.',
+          'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
+          'the head takes every value in proportion to its weight.',
         `${percent(weights[best])} of the weight is on ${quoted(source[best])}, source token ${best}` +
-          `${weights[best] > 0.5 ? ', so what the head brings back is almost only the value of that token.' : ': the head brings back a mixture.'}`,
+          `${weights[best] > ALMOST_ALL ? ', so what the head brings back is almost only the value of that token.' : ': the head brings back a mixture.'}` +
+          `${isOff ? ' It is switched off: nothing of that is used.' : ''}`,
       ],
       picture: el(
         'div.story-pictures',
@@ -52,7 +55,7 @@ function draw(app, [scores, weights, gives], best) {
   const BAR = Math.max(24, Math.min(80, (app.width - NAME - 192) / 3));
   const [size, most] = [scores, gives].map((numbers) => Math.max(...[...numbers].map(Math.abs), 1e-9));
   const columns = [0, 1, 2].map((i) => NAME + i * (BAR + 66));
-  const titles = BAR > 60 ? ['score: query · key', 'weight: softmax', 'weight × value'] : ['score', 'weight', '× value'];
+  const titles = BAR > 60 ? ['score: q · k / √d_k', 'weight: softmax', 'weight × value size'] : ['score', 'weight', '× value'];
   const words = (token, i) => `${quoted(token)} score ${digits(scores[i])}, weight ${percent(weights[i])}`;
   return image(
     columns[2] + BAR + 56,

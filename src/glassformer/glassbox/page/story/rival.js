@@ -18,7 +18,7 @@ export const rival = {
     const how =
       beams === 1
         ? 'Here greedy search wrote the answer: the most probable token in each step. A beam search keeps several answers instead, and drops the rest.'
-        : `A model can write very many answers. Beam search keeps the ${beams} most probable ones so far, in each step extends all of them, and drops the rest.`;
+        : `A model can write very many answers. Beam search keeps the ${beams} most probable ones so far, in each step extends all of them, and drops the rest. A finished answer keeps its place.`;
     const proof = { label: 'Search: the whole tree', changes: { panel: 'search', row: found?.step ?? 0, search: 'beam' } };
     if (!found) return { words: [how, 'There was no other candidate in any step.'], picture: null, proof };
     const nodes = search.nodes.filter(({ step }) => step === found.step);

@@ -5,11 +5,11 @@ import { button, cut, el, image, range, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { unlikeOf } from 'glassbox/frame.js';
 import { titleOf } from 'glassbox/labels.js';
-import { grouped, percent } from 'glassbox/numbers.js';
+import { grouped, headOf, percent, rowOf } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
 import { endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
 import { rivalOf } from 'glassbox/story/rival.js';
-import { changeIn } from 'glassbox/story/thread.js';
+import { changeIn, crossOf } from 'glassbox/story/thread.js';
 import { ordinary, visible } from 'glassbox/trace.js';
 
 const [LEFT, LINE, TEXT] = [62, 30, 116];
@@ -30,10 +30,10 @@ export const wrong = {
     return {
       words: [
         `The answer has a probability of ${scoreOf(trace)}. Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
-          `${second ? `; next is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
+          `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
         errorsOf(app),
         strange
-          ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. The model has to guess; ` +
+          ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. Nothing has told the model what is right there; ` +
             `it answers “${visible(strange.translation)}”, with a probability of ${scoreOf(strange)}.`
           : 'Wrong answers are likely where a text is unlike the training. This one is not.',
         others.includes(null) ? 'Other texts are being computed …' : null,
@@ -62,10 +62,11 @@ function errorsOf({ trace, base }) {
     const row = Math.max(0, trace.tokens.target_out.findIndex((token, i) => token.id !== gold[i]?.id));
     return `This answer is wrong: the gold answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
   }
-  if (!errors?.wrong) return errors ? `Of ${grouped(errors.rows)} held-out rows, all are answered correctly.` : null;
+  const unedited = base === trace ? '' : ' without your edits';
+  if (!errors?.wrong) return errors ? `Of ${grouped(errors.rows)} held-out rows, all are answered correctly${unedited}.` : null;
   const { source, gold: right, answer } = errors.examples[0];
   return (
-    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong. One: “${visible(source)}” became “${visible(answer)}” ` +
+    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}. One: “${visible(source)}” became “${visible(answer)}” ` +
     `instead of “${visible(right)}” (${kindOf(difference(right, answer))}).`
   );
 }
@@ -137,7 +138,10 @@ function draw(traces) {
 /** What the story said, in four sentences, and what comes next. */
 function end(app) {
   const { trace, row } = app;
-  const { attention, head, column } = app.state;
+  const { head } = app.state;
+  const attention = crossOf(trace).includes(app.state.attention) ? app.state.attention : crossOf(trace).at(-1);
+  const weights = rowOf(headOf(trace.get(`${attention}.weights`), head), row);
+  const most = weights.indexOf(Math.max(...weights));
   const { source, target_out: outputs } = trace.tokens;
   const { beam } = trace.search;
   const [change, other] = [changeIn(trace, row), rivalOf(beam)];
@@ -147,7 +151,7 @@ function end(app) {
   };
   const sentences = [
     `The encoder read all ${source.length} source tokens at once, and the decoder wrote the answer in ${outputs.length} steps, one token each.`,
-    `In step ${row}, head ${head} of ${titleOf(attention)} compared its query with the keys and took most of the value of ${quoted(source[Math.min(column, source.length - 1)])}.`,
+    `In step ${row}, head ${head} of ${titleOf(attention)} compared its query with the keys and put ${percent(weights[most])} of its weight on ${quoted(source[most])}: so much of that value it took.`,
     change
       ? `Layer ${change.layer} then changed ${quoted(change.before[1])} to ${quoted(change.after[1])}: each layer adds something, and what comes out of the last one counts.`
       : 'Each layer added something, and none of them changed the token of that step.',
