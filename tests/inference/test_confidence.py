@@ -22,6 +22,7 @@ from glassformer.inference.confidence import (
     answer_set,
     distances,
     fit,
+    regression,
     set_limit,
 )
 from glassformer.inference.probability import features, probability
@@ -43,8 +44,8 @@ EXAMPLE = Calibration(
 def test_features_are_those_of_a_hand_computed_beam() -> None:
     """Of the beam the best answer has 0.6 against 0.3, of all texts 0.6 against 0.4."""
     found = features([math.log(0.6), math.log(0.2), math.log(0.1)])
-    assert found == pytest.approx((1.0, math.log(2), math.log(1.5)))
-    assert features([math.log(0.6)]) == pytest.approx((1.0, math.log(1.5), math.log(1.5)))
+    assert found == pytest.approx((1.0, math.log(2), math.log(1.5), math.log(2) ** 2 / 10))
+    assert features([math.log(0.6)]) == pytest.approx((1.0, math.log(1.5), math.log(1.5), math.log(1.5) ** 2 / 10))
 
 
 @given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=9), st.booleans())
@@ -58,7 +59,7 @@ def test_the_fitted_weights_are_the_minimum(drawn: list[tuple[float, float, bool
     """The gradient of the penalized loss, written here as a sum over rows, is zero there; the loss is convex."""
     rows, right = np.array([(1, a, b) for a, b, _ in drawn]), np.array([float(is_right) for *_, is_right in drawn])
     prior = np.array([0.0, 1.0, 0.0])
-    weights = fit(rows, right, prior)
+    weights = regression(rows, right, prior)
     gradient = weights - prior
     for row, is_right in zip(rows, right, strict=True):
         gradient = gradient + (1 / (1 + np.exp(-(row @ weights))) - is_right) * row
@@ -70,7 +71,20 @@ def test_a_logistic_regression_is_recovered_from_its_draws() -> None:
     rows = np.column_stack((np.ones(20_000), generator.normal(2, 2, 20_000)))
     truth = 1 / (1 + np.exp(-(rows @ [-1.0, 0.6])))
     right = (generator.random(len(rows)) < truth).astype(float)
-    assert fit(rows, right, (0.0, 1.0)) == pytest.approx([-1.0, 0.6], abs=0.06)
+    assert regression(rows, right, (0.0, 1.0)) == pytest.approx([-1.0, 0.6], abs=0.06)
+
+
+@pytest.mark.parametrize("curve", [-0.7, 1.5])
+def test_the_square_counts_only_where_more_log_odds_never_make_an_answer_less_probable(curve: float) -> None:
+    generator = np.random.default_rng(2)
+    among = generator.uniform(0, 10, 2000)
+    rows = np.column_stack((np.ones(2000), among, generator.uniform(-5, 5, 2000), among**2 / 10))
+    right = (generator.random(2000) < 1 / (1 + np.exp(-(rows @ [-1.0, 1.0, 0.0, curve])))).astype(float)
+    weights = fit(rows, right)
+    assert len(weights) == (4 if curve > 0 else 3)
+    beams = [[-0.5, -0.5 - log_odds] for log_odds in np.linspace(0, 10, 50)]
+    found = [probability(weights.tolist(), scores) for scores in beams]
+    assert found == sorted(found)
 
 
 def test_where_no_held_out_answer_is_wrong_an_answer_with_a_rival_is_uncertain() -> None:

@@ -6,8 +6,10 @@
 
 "Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
 logistic regression (Platt 1999) on two log-odds: of the answer against the others of the beam, which tell more than its
-own probability (Hashimoto et al. 2022), and against all other texts. The weights shrink toward a prior, the first of
-the two: where no held-out answer is wrong, an answer with a close rival is still uncertain.
+own probability (Hashimoto et al. 2022), and against all other texts. The square of the first is a third feature, unless
+its weight is negative: then an answer with large log-odds could be less probable than one with smaller ones. The
+weights shrink toward a prior, the first log-odds: where no held-out answer is wrong, an answer with a close rival is
+still uncertain.
 
 An answer to a text unlike the training (`text.seen`), or one that was cut off, is not of the kind that the regression
 was fitted on. Its probability is limited by the held-out answers of that kind: (right + 1) / (all + 2), Laplace's rule
@@ -34,12 +36,18 @@ if TYPE_CHECKING:
     from glassformer.ship.storage.records import Calibration
 
 MIN_SOURCES = 100
-PRIOR = (0.0, 1.0, 0.0)
+PRIOR = (0.0, 1.0, 0.0, 0.0)
 
 Floats = NDArray[np.float64]
 
 
-def fit(rows: Floats, right: Floats, prior: Sequence[float] = PRIOR) -> Floats:
+def fit(rows: Floats, right: Floats) -> Floats:
+    """Return the weights of `features` [N 4] that `probability` takes: three if that of the square is negative."""
+    weights = regression(rows, right, PRIOR)
+    return weights if weights[3] >= 0 else regression(rows[:, :3], right, PRIOR[:3])
+
+
+def regression(rows: Floats, right: Floats, prior: Sequence[float]) -> Floats:
     """Return the weights [F] of a logistic regression of `right` [N] on `rows` [N F], by Newton's method.
 
     They minimize the sum of the log losses plus half the squared distance from the prior, a strictly convex function:

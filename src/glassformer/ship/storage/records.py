@@ -129,8 +129,8 @@ class Calibration(_Record):
 
     part: ClassVar[str] = "calibration"
 
-    weights: Annotated[tuple[float, float, float], Field(strict=False)] = Field(
-        description="weights of the logistic regression: bias, log-odds among the answers of the beam and among all"
+    weights: Annotated[tuple[float, ...], Field(strict=False, min_length=3, max_length=4)] = Field(
+        description="weights of the logistic regression: bias, log-odds among the beam and all, square of the first"
     )
     num_beams: int = Field(ge=1, description="width of the beam, all of whose answers count")
     table: str | None = Field(default=None, description="table of the rows; null: the held-out rows of the training")

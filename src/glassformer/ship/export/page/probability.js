@@ -13,7 +13,8 @@ export function probability({ weights, unusual_limit: limit }, { score, others, 
   const rest = others.reduce((sum, other) => sum + Math.exp(other - top), 0);
   const values = [1, others.length ? score - top - Math.log(rest) : own, own];
   const limited = values.map((value) => Math.max(-MAX_LOG_ODDS, Math.min(MAX_LOG_ODDS, value)));
-  const logit = limited.reduce((sum, value, i) => sum + weights[i] * value, 0);
+  limited.push(limited[1] ** 2 / 10);
+  const logit = weights.reduce((sum, weight, i) => sum + weight * limited[i], 0);
   const found = 1 / (1 + Math.exp(-logit));
   return finished && !unlike ? found : Math.min(found, limit);
 }
