@@ -111,6 +111,9 @@ def test_a_report_counts_the_rows_that_were_trained_on_where_their_table_is_unch
     ):
         other = replace(model, data=model.data.model_copy(update={"table": str(path)}))
         assert TrainedRows.of(Translator(other)).unknown == f"the training table {path} {why}"
+    (tmp_path / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    moved = TrainedRows.of(Translator.load(tmp_path / "model.safetensors"))
+    assert moved.unknown == "the sources.safetensors of its run is not next to the model"
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):

@@ -34,6 +34,8 @@ class TrainedRows:
         The path is from the model file, which may be anybody's: only files of at most MAX_BYTES are read.
         """
         path, settings = translator.model_file.data.table, translator.settings.data
+        if translator.trained_sources.unknown:
+            return cls(unknown=translator.trained_sources.unknown)
         if path is None:
             return cls(unknown="the model has no record of its training table")
         files = table_files(path)
