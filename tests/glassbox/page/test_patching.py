@@ -11,6 +11,9 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
 from glassformer.paper.settings import ModelSettings
+from tests.glassbox.page.test_axe import axe, violations
+from tests.glassbox.page.test_sizes import FAULTS
+from tests.glassbox.page.test_walk import WIDER
 
 pytestmark = pytest.mark.browser
 
@@ -255,6 +258,24 @@ def test_another_text_or_patch_that_does_not_fit_says_so(
         window.settle()
     assert message in window.text(".edited .wrong")
     assert window.page.locator(".edited .pill").count() == len(words) - 1
+
+
+@pytest.mark.parametrize(("width", "light"), [(390, "dark"), (1440, "light"), (2560, "dark")])
+def test_the_effects_and_the_parts_of_a_logit_fit_and_are_accessible(
+    window: Any, trace: Trace, width: int, light: str
+) -> None:
+    window.page.emulate_media(color_scheme=light)
+    window.page.set_viewport_size({"width": width, "height": 900})
+    window.open(trace, "whatif")
+    window.page.evaluate(axe.Axe().axe_script)
+    compare(window, "gb")
+    window.press("measure-patches")
+    window.page.wait_for_selector("[data-explained]")
+    for panel in ("whatif", "logits"):
+        window.panel(panel)
+        window.settle()
+        assert [*window.run(FAULTS), *violations(window, "#panel")] == []
+        assert window.run(WIDER) <= 0
 
 
 def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any, case: Any, trace: Trace) -> None:
