@@ -91,7 +91,7 @@ def export(
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
     if model_file.members and not target.holds_members:
-        hint = "--to onnx or --to html, or export one of them: RUN/members/SEED"
+        hint = "--to onnx or --to html; or export one of them, RUN/members/SEED; or train with --members 1"
         raise SettingsError(f"{to} holds one model, not several", got=f"{len(model_file.seeds)} members", hint=hint)
     target.check_supported(model_file)
     if chosen == "float16":
