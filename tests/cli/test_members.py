@@ -10,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
+from glassformer.ship.server.api import create_app
+from glassformer.ship.server.served import Served
 from glassformer.ship.storage.modelfile import ModelFile, join
 from tests.chaos.conftest import child, wait
 
@@ -89,6 +92,10 @@ def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, 
     traces = [json.loads(text) for text in (explained.out, call("explain", run, "2014-05-06", "--json").out)]
     assert traces[0]["provenance"]["model_hash"] == traces[1]["provenance"]["model_hash"]
     assert traces[0]["search"] == traces[1]["search"]
+    assert [trace["provenance"]["members"] for trace in traces] == [2, 1]
+    http = TestClient(create_app(Served.load(joined, device="cpu")), base_url="http://127.0.0.1")
+    served = http.post("/api/trace", json={"text": "2014-05-06"}).json()
+    assert (served["provenance"]["members"], served["search"]) == (2, traces[0]["search"])
     exported = call("export", joined, "--to", "huggingface", "--out", tmp_path / "export")
     assert exported.code == 2
     assert "huggingface holds one model, not several\n  got: 2 members\n  next: --to onnx or --to html" in exported.err

@@ -186,13 +186,17 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class Explained:
-    """A model and a text. `path` is the model file, if it is one; `pad_to` is the length of the source with padding."""
+    """A model and a text. `path` is the model file, if it is one; `pad_to` is the length of the source with padding.
+
+    `n_members` is the number of models in the file, of which the first one is explained.
+    """
 
     translator: Translator
     path: Path | None
     text: str
     decoding: DecodingSettings
     pad_to: int = 0
+    n_members: int = 1
 
     @classmethod
     def of(
@@ -213,16 +217,17 @@ class Explained:
         if isinstance(model, str | Path):
             path = find_model(local_model(model))
             model = ModelFile.load(path)
-        model = model.first if isinstance(model, ModelFile) else model
-        translator = model if isinstance(model, Translator) else Translator(model, device="cpu")
-        base = decoding or translator.settings.decoding
+        file = model.model_file if isinstance(model, Translator) else model
+        if not isinstance(model, Translator) or file.members:
+            model = Translator(file.first, device="cpu")
+        base = decoding or model.settings.decoding
         chosen = base.override(options | {"do_sample": False})
         for limited, number, limit in (("beam", chosen.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS)):
             if number > limit:
                 what = f"the {limited} is too large to be explained"
                 raise UsageError(what, got=quoted(number), expected=f"at most {limit}")
-        source = compose_values(text, "the text", translator.inputs)
-        return cls(translator, path, source, chosen, pad_to)
+        source = compose_values(text, "the text", model.inputs)
+        return cls(model, path, source, chosen, pad_to, len(file.seeds))
 
     @property
     def file(self) -> ModelFile:
@@ -356,6 +361,7 @@ class Explained:
             seed=file.settings.training.seed,
             versions=file.versions,
             columns=list(file.data.columns),
+            members=self.n_members,
         )
 
     def tokens(self, side: Side, ids: Ids, text: str | None = None) -> list[Token]:

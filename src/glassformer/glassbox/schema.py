@@ -61,7 +61,7 @@ class Provenance(Strict):
     `model_hash` is the SHA-256 over names, shapes and bytes of the tensors, before any edit; `data_hash` the
     fingerprint of the pairs that were trained on. `computed_in` is the type of the arithmetic, tensors are stored as
     float32. `decoding` has the settings of the search with all defaults filled in. `columns` are the names of
-    source and target in the table that was trained on.
+    source and target in the table that was trained on, `members` the number of models in the file: the first is traced.
     """
 
     model: str
@@ -75,6 +75,7 @@ class Provenance(Strict):
     seed: int
     versions: dict[str, str]
     columns: list[str] = field(default_factory=lambda: ["source", "target"])
+    members: int = 1
 
 
 @dataclass(frozen=True)

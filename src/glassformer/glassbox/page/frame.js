@@ -14,6 +14,7 @@ export const bar = (app, form) => [
     'div.titles',
     el('strong.brand', 'glassformer'),
     app.server ? null : el('span.size', { title: app.base.provenance.model }, modelName(app.base)),
+    app.base.provenance.members > 1 ? el('span.size', `the first of ${app.base.provenance.members} members`) : null,
   ),
   el('div', { id: 'ask' }, form),
   el(

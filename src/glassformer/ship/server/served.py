@@ -113,11 +113,11 @@ class Served:
 
     async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
-        if self.translator.n_models > 1:
+        if self.translator.n_models > len(self.translator.model_file.seeds):
             raise UsageError(
                 "a trace opens one model, and this server answers with an ensemble",
                 got=f"{self.translator.n_models} models",
-                hint="serve one of them by itself (members: RUN/members/SEED), or use /api/translate",
+                hint="serve one of them without --ensemble, or use /api/translate",
             )
         return await self.worker.acall(lambda: self._trace(body))
 
