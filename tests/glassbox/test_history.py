@@ -74,7 +74,7 @@ def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, r
         expected = {history.MAX_NUMBERS: everything, 360: text_ids, 100: text_ids[:3]}[most]
         assert (found.name, found.ids) == (name, expected)
         for rows, file in zip(found.rows, files, strict=True):
-            np.testing.assert_allclose(rows, file.tensors[name][expected], rtol=1e-4)
+            np.testing.assert_allclose(rows, file.tensors[name][expected], rtol=0.005)  # three significant digits
     assert Trace.loads(trace.dumps()) == trace
 
 
@@ -86,7 +86,7 @@ def test_one_embedding_of_both_sides_is_recorded_once(tmp_path, random_model):
     write(tmp_path, [PROGRESS | {"step": 100}])
     (found,) = explain(tmp_path, "abc", history=True, evidence=False, num_beams=1).training.embeddings
     assert found.name == "source_embedding.weight"
-    np.testing.assert_allclose(found.rows[0], model.tensors[found.name], rtol=1e-4)
+    np.testing.assert_allclose(found.rows[0], model.tensors[found.name], rtol=0.005)
 
 
 def test_a_long_history_is_thinned_with_its_ends(case, folder):

@@ -27,7 +27,7 @@ from glassformer.training.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12
-MAX_NUMBERS = 150_000  # of embeddings, in all checkpoints: about 1 MB of a trace
+MAX_NUMBERS = 60_000  # of embeddings, in all checkpoints: about 0.5 MB of a trace
 
 Kind = TypeVar("Kind")
 
@@ -62,7 +62,7 @@ def training_of(folder: Path, explained: Explained, targets: Sequence[int] = ())
         checkpoints.append(_answer_of(run.step_of(path), file, explained))
         for name, history in embeddings.items():
             rows = file.tensors[name][np.array(history.ids, dtype=int)].tolist()
-            history.rows.append([[float(f"{number:.5g}") for number in row] for row in rows])
+            history.rows.append([[float(f"{number:.3g}") for number in row] for row in rows])
     return Training(_thin(progress, MAX_EVENTS), validated, checkpoints, list(embeddings.values()))
 
 
