@@ -29,6 +29,7 @@ TINY = parse_assignments(
         "model.n_encoder_layers=1",
         "model.n_decoder_layers=1",
         "training.steps=4",
+        "training.members=1",
         "training.validate_every=2",
         "training.validate_rows=10",
         "decoding.max_new_tokens=20",  # such a model finds no end of its answers

@@ -36,7 +36,9 @@ def inflected(call, small, inflection, tmp_path_factory):
     """A run with a feature, and what the command said."""
     out = tmp_path_factory.mktemp("inflected") / "run"
     columns = ("--source", "lemma", "--target", "form", "--feature", "tags")
-    return out, call("train", inflection, "--out", out, *columns, *small(training__steps="300"), "--seed", "3")
+    return out, call(
+        "train", inflection, "--out", out, *columns, *small(training__steps="300", training__members="1"), "--seed", "3"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -257,7 +259,7 @@ def test_translate_stream_leaves_out_a_mapping_with_an_empty_feature(run):
 def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path):
     table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
     columns = ("--source", "0", "--target", "1", "--feature", "2")
-    answer = call("train", table, *columns, "--out", out, *small(training__steps="2"))
+    answer = call("train", table, *columns, "--out", out, *small(training__steps="2", training__members="1"))
     assert answer.code == 0, answer.err
     assert [one.name for one in ModelFile.load(out).source_tokenizer.inputs] == ["0", "2"]
     assert call("evaluate", out, table, "--quiet").code == 0
@@ -301,7 +303,7 @@ def test_a_name_alone_is_its_column_and_otherwise_the_hint_has_the_form(call, pl
 
 def test_resume_keeps_the_inputs(call, small, inflection, tmp_path):
     words = ("train", inflection, "--out", tmp_path / "run")
-    assert call(*words, "--feature", "tags", *small(training__steps="2")).code == 0
+    assert call(*words, "--feature", "tags", *small(training__steps="2", training__members="1")).code == 0
     answer = call(*words, "--resume")
     assert answer.code == 0, answer.err
 
@@ -311,7 +313,9 @@ def test_two_texts_and_two_features(call, small, tmp_path):
     table = tsv(tmp_path / "four.tsv", [("lemma", "tags", "other", "language", "form"), *rows])
     texts, features = ["--source", "lemma", "--source", "other"], ["--feature", "tags", "--feature", "language"]
     columns = [*texts, *features, "--target", "form"]
-    answer = call("train", table, *columns, "--out", tmp_path / "run", *small(training__steps="2"))
+    answer = call(
+        "train", table, *columns, "--out", tmp_path / "run", *small(training__steps="2", training__members="1")
+    )
     assert answer.code == 0, answer.err
     inputs = ModelFile.load(tmp_path / "run").source_tokenizer.inputs
     assert [(one.name, one.kind) for one in inputs] == [
