@@ -67,7 +67,7 @@ def test_sources_that_are_scored_together_have_the_scores_of_each(random_case, m
         for source, seen in zip(sources, visible, strict=True)
     ]
     for together in (1, 256):
-        monkeypatch.setattr("glassformer.glassbox.explained.POSITIONS_TOGETHER", together)
+        monkeypatch.setattr("glassformer.glassbox.forward.POSITIONS_TOGETHER", together)
         found = forward.scores_of(sources, visible, fed, asked)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 

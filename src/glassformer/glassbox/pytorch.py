@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.glassbox.evidence import Numbers
-from glassformer.glassbox.explained import Explained, ForwardPass, Ids
+from glassformer.glassbox.explained import Explained
+from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Check
 from glassformer.inference.engines.torch import build_model

@@ -21,7 +21,8 @@ from glassformer.data.pairs import check_text
 from glassformer.glassbox.catalogue import GOLD
 from glassformer.glassbox.checks import check
 from glassformer.glassbox.evidence import correlate, occlude
-from glassformer.glassbox.explained import Explained, ForwardPass, Ids
+from glassformer.glassbox.explained import Explained
+from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import (

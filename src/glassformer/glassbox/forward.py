@@ -1,0 +1,163 @@
+"""The NumPy reference on one source, with edits: what an explained text searches, scores and records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import NotFiniteError
+from glassformer.glassbox.catalogue import GOLD, trace_name, weight_axes
+from glassformer.glassbox.recorder import Recorder
+from glassformer.glassbox.search import NextLogProbs
+from glassformer.glassbox.whatif import Edits
+from glassformer.inference.engines.batches import ONE_THREAD
+from glassformer.inference.engines.numpy_cached import Inference
+from glassformer.inference.timelimit import check_time_limit
+from glassformer.paper import reference
+from glassformer.paper.reference import Array, Value
+from glassformer.paper.settings import ModelSettings
+
+Ids = Sequence[int]
+
+POSITIONS_TOGETHER = 256  # of several sources that are scored at the same time
+LENS_CELLS = 100_000  # the logits after each layer are recorded when all rows have fewer of them
+
+
+def _finite(log_probs: Array) -> Array:
+    if not np.isfinite(log_probs).all():
+        raise NotFiniteError.at(0, "a log-probability that is not finite")
+    return log_probs
+
+
+class _Continuations:
+    """The log-probabilities of a search, step by step: each prefix is one of the last step and a token more."""
+
+    def __init__(self, forward: ForwardPass) -> None:
+        self._decoder = forward.cached
+        source = [token for token, visible in zip(forward.ids, forward.visible, strict=True) if visible]
+        self._cache = self._decoder.start([source], len(source))
+        self._rows: dict[tuple[int, ...], int] = {(): 0}
+
+    def __call__(self, prefixes: Sequence[Ids]) -> Sequence[NDArray[np.float64]]:
+        check_time_limit()
+        self._cache.select(np.array([[self._rows[tuple(fed[:-1])] for fed in prefixes]]))
+        with ONE_THREAD:
+            log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
+        self._rows = {tuple(fed): row for row, fed in enumerate(prefixes)}
+        return list(_finite(log_probs))
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding.
+
+    `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
+    """
+
+    weights: dict[str, Array]
+    model: ModelSettings
+    ids: tuple[int, ...]
+    visible: NDArray[np.bool_]
+    edits: Edits
+    other: ForwardPass | None = None
+    positions: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def cached(self) -> Inference:
+        """The same with a cache, for searches."""
+        return Inference(self.model, self.weights)
+
+    @cached_property
+    def memory(self) -> Array:
+        """The output of the encoder, which runs once."""
+        return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._note((0,)))
+
+    def continuations(self) -> NextLogProbs:
+        """Return a function for one search: prefixes fed to the decoder -> log-probabilities `[V]` after each.
+
+        It has a cache of keys and values where no edit changes what the decoder computes.
+        """
+        if self.edits.supported_by_pytorch:
+            return _Continuations(self)
+        return lambda prefixes: [self._log_probs(self._hidden(fed)[-1:])[0] for fed in prefixes]
+
+    def token_scores(self, fed: Ids, targets: Ids) -> NDArray[np.float64]:
+        """The log-probability of each target token `[T]`."""
+        return self._log_probs(self._hidden(fed))[np.arange(len(targets)), list(targets)]
+
+    def scores_of(
+        self, sources: NDArray[np.int64], visible: NDArray[np.bool_], fed: Ids, targets: Ids
+    ) -> NDArray[np.float64]:
+        """The log-probability of each target token `[N T]`, for N other sources of the same length."""
+        if not (self.edits.supported_by_pytorch and visible.any(axis=1).all()):
+            others = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
+            return np.stack([other.token_scores(fed, targets) for other in others])
+        size, scores = max(1, POSITIONS_TOGETHER // max(len(fed), sources.shape[1])), []
+        for first in range(0, len(sources), size):
+            check_time_limit()
+            with ONE_THREAD:
+                cache = self.cached.encode(sources[first : first + size], visible[first : first + size])
+                log_probs = self.cached.decode(np.tile(fed, (len(sources[first : first + size]), 1)), cache)
+            scores.append(_finite(log_probs)[:, np.arange(len(targets)), targets])
+        return np.concatenate(scores)
+
+    def _hidden(self, fed: Ids) -> Array:
+        check_time_limit()
+        return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._note(fed))
+
+    def _log_probs(self, hidden: Array) -> Array:
+        return _finite(reference.log_softmax(reference.project(self.weights, self.model, hidden)))
+
+    def record(self, fed: Ids, gold: tuple[Ids, Ids] | None = None, label_smoothing: float = 0.0) -> Recorder:
+        """Every quantity up to the logits after each token fed; for `gold`, fed and targets, up to its loss too."""
+        recorder = Recorder(self.weights, self.model, self._edit(fed, gold), label_smoothing)
+        memory = reference.encode(self.weights, self.model, np.array(self.ids), self.visible, recorder)
+        logits = self._record_decoder(recorder, fed, memory)
+        reference.log_softmax(logits, recorder)
+        if gold is not None:
+            targets, note = np.array(gold[1]), reference.under(recorder, GOLD[:-1])
+            note("target_ids", targets)
+            logits = self._record_decoder(recorder, gold[0], memory, GOLD)
+            reference.cross_entropy(logits, targets, label_smoothing, note)
+        return recorder
+
+    def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array, prefix: str = "") -> Array:
+        """The logits, under names that begin with `prefix`; and those after each layer, as if it were the last."""
+        check_time_limit()
+        note = reference.under(recorder, prefix[:-1]) if prefix else recorder
+        hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, note)
+        logits = reference.project(self.weights, self.model, hidden, note)
+        others = range(self.model.n_decoder_layers - 1)
+        for i in others if logits.size * len(others) <= LENS_CELLS else ():
+            lens = reference.under(note, f"decoder.{i}.lens")
+            hidden = recorder.last_of(f"{prefix}decoder.{i}.feed_forward")
+            if self.model.norm == "pre":
+                hidden = reference.norm(self.weights, "decoder_norm", hidden, self.model, lens)
+            reference.project(self.weights, self.model, hidden, lens)
+        return logits
+
+    def _edit(self, fed: Ids, gold: tuple[Ids, Ids] | None = None) -> Callable[[str, Any], Any]:
+        """The value of a quantity after the edits, by its name in a trace; the decoder is fed these tokens."""
+        if self.other is None:
+            return lambda name, value: self.edits.quantity(name, value, {}, {})
+        arrays = self.other.record(fed, gold).arrays
+        return lambda name, value: self.edits.quantity(name, value, arrays, self.positions)
+
+    def _note(self, fed: Ids) -> reference.Note:
+        """The note of a pass that is not recorded."""
+        edit = self._edit(fed)
+
+        def edited(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
+            found: Value = edit(trace_name(name), value)
+            return found
+
+        return edited
+
+    def named_weights(self) -> dict[str, tuple[NDArray[Any], tuple[str, ...]]]:
+        """The weights, with the names of their axes."""
+        return {name: (array, weight_axes(name, self.model)) for name, array in self.weights.items()}
