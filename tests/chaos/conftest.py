@@ -99,8 +99,8 @@ def wait(number: int) -> int:
 
 
 def digest(model: Path) -> str:
-    """Return a digest of the weights of a model, every bit of them."""
-    tensors = ModelFile.load(model).tensors
+    """Return a digest of the weights of a model and of its members, every bit of them."""
+    tensors = ModelFile.load(model).all_tensors
     whole = hashlib.sha256()
     for name in sorted(tensors):
         whole.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())

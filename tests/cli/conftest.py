@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import functools
 import io
+import os
 import re
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -17,6 +20,7 @@ import typer.main
 
 from glassformer.cli import main
 from glassformer.data.datasets import dates
+from tests.chaos.conftest import child, wait
 
 ROWS = dates(200, seed=7)
 SMALL = {
@@ -109,6 +113,30 @@ def call() -> Call:
 def small() -> Callable[..., list[str]]:
     """The `--set` words of a run that takes a moment; see `assignments`."""
     return assignments
+
+
+@pytest.fixture
+def interrupted(call: Callable[..., Answer], tmp_path: Path) -> Callable[..., str]:
+    """A training in a process of its own, which gets a signal after its first validation; returns what it said."""
+    printed = tmp_path / "printed"
+
+    def run(*words: object, number: int = signal.SIGINT) -> str:
+        def trains() -> int:
+            with printed.open("w", encoding="utf-8", buffering=1) as stderr:
+                return call(*words, stderr=stderr).code
+
+        printed.touch()
+        with child(trains) as process:
+            while "held-out loss" not in printed.read_text("utf-8"):
+                assert os.waitpid(process, os.WNOHANG) == (0, 0), printed.read_text("utf-8")
+                time.sleep(0.02)
+            os.kill(process, number)
+            assert wait(process) == 130
+        said = printed.read_text("utf-8")
+        assert "Traceback" not in said
+        return said
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from hashlib import sha256
 from pathlib import Path
 from unittest import mock
@@ -27,7 +26,6 @@ from glassformer.data.tables import read_table
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Run, Stopped
-from tests.chaos.conftest import child, wait
 
 
 def weights(run: Path) -> dict[str, np.ndarray]:
@@ -362,23 +360,10 @@ def test_the_words_for_resuming_can_be_pasted_into_a_shell():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, call, small, table, number):
-    place, printed = tmp_path / "run", tmp_path / "printed"
-    words = ["train", table, "--out", place, *small(training__steps="100000", training__validate_every="20")]
-
-    def trains() -> int:
-        with printed.open("w", encoding="utf-8", buffering=1) as stderr:
-            return call(*words, stderr=stderr).code
-
-    printed.touch()
-    with child(trains) as process:
-        while "held-out loss" not in printed.read_text("utf-8"):
-            assert os.waitpid(process, os.WNOHANG) == (0, 0), printed.read_text("utf-8")
-            time.sleep(0.02)
-        os.kill(process, number)
-        assert wait(process) == 130
-    said = printed.read_text("utf-8")
-    assert "Traceback" not in said
+def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, call, interrupted, small, table, number):
+    place = tmp_path / "run"
+    words = small(training__steps="100000", training__validate_every="20")
+    said = interrupted("train", table, "--out", place, *words, number=number)
     assert "everything is saved" in said
     assert f"glassformer train {table} --out {place} --resume" in said
     assert call("info", place).code == 0
