@@ -38,7 +38,11 @@ REMOVED = {
     "translate": {
         "--shards": "--on ray --out FILE translates on several machines, without shards",
         "--merge": "--on ray --out FILE writes all answers in the order of the rows",
+        "--utility": "--choose mbr, whose utility is chrF",
+        "--rerank": "glassformer train --members N; a reverse model gained nothing",
+        "--rerank-weight": "glassformer train --members N; a reverse model gained nothing",
     },
+    "export": {"--ensemble": "glassformer train --members N; --to onnx and --to html hold all members"},
     "serve": {
         "--api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md",
         "--workers": "start a server for each port, with a proxy in front: docs/http-api.md",
