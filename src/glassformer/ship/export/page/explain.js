@@ -20,7 +20,7 @@ export async function openGlassBox(description, parts, source, beams) {
   await drawn();
   const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
-  show(trace, null, bar(description, source, trace.search.beam.num_beams));
+  show(trace, null, bar(description.source, source, trace.search.beam.num_beams));
 }
 
 /** The trace of a source. Throws an error in words for one that has none. */
@@ -62,7 +62,7 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
 }
 
 /** Another source, and the way back to the translator. */
-function bar({ source: { inputs }, models }, source, beams) {
+function bar({ inputs }, source, beams) {
   const fields = fieldsOf(inputs, source);
   const submit = (event) => {
     event.preventDefault();
@@ -74,6 +74,5 @@ function bar({ source: { inputs }, models }, source, beams) {
     el('a', { href: location.pathname }, '← translator'),
     ...fields.elements,
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
-    models.length > 1 && el('span.size', `the first of ${models.length} members`),
   );
 }
