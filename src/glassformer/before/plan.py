@@ -3,7 +3,7 @@
     planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
     for event in planned.run(): ...         nothing is written before the first event
 
-`members.train(…)` is the short form. The command line and Python get the same answers and the same refusals from here.
+`train(…)` of `members.py` is the short form. Command line and Python get the same answers and refusals from here.
 """
 
 from __future__ import annotations
