@@ -199,6 +199,13 @@ def test_a_run_of_one_model_replaces_members_only_with_overwrite(out):
     train(PAIRS, SETTINGS, out, overwrite=True, device="cpu").finish()
     assert not (out / "members").exists()
     assert ModelFile.load(out).seeds == [1]
+    with pytest.raises(UsageError, match=r"'training.members' cannot change .*: it is a run of one model"):
+        train(PAIRS, out=out, overrides={"training.members": 3}, resume=True, device="cpu")
+
+
+def test_a_trial_of_a_recipe_with_members_is_resumed_as_the_one_model_that_it_is(tmp_path):
+    plan(PAIRS, tmp_path / "run", overrides=with_members(2, steps=8)).run("cpu").finish()
+    assert train(PAIRS, out=tmp_path / "run", resume=True, device="cpu").finish().n_models == 1
 
 
 def test_a_table_that_can_be_read_once_is_enough(tmp_path):

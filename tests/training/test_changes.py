@@ -67,12 +67,12 @@ def test_every_training_setting_can_change_or_says_why_not(tmp_path, name):
         key, other(getattr(Settings().training, key))
     )
     after = Settings(training={key: value})
-    if key in ("seed", "metric", "validate_beams", "validate_rows"):
+    if key in ("seed", "members", "metric", "validate_beams", "validate_rows"):
         with pytest.raises(
             UsageError, match=f"the setting '{name}' cannot change in a run that is resumed: "
         ) as caught:
             changes_of(Settings(), after, 7, tmp_path)
-        assert "what can change: decoding.…, and training.… except seed, metric" in caught.value.hint
+        assert "what can change: decoding.…, and training.… except seed, members, metric" in caught.value.hint
     else:
         (change,) = changes_of(Settings(), after, 7, tmp_path)
         assert (change.setting, change.after, change.step) == (name, value, 7)

@@ -72,7 +72,7 @@ def train(
     find_device(device)
     chosen = settings if settings is not None else overrides
     planned = plan(pairs, out, overrides=chosen, valid=valid, init=init, resume=resume, overwrite=overwrite)
-    return Members(planned, pairs, valid, device) if planned.settings.training.members > 1 else planned.run(device)
+    return Members(planned, pairs, valid, device) if planned.has_members else planned.run(device)
 
 
 class Members:

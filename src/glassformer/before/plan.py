@@ -74,6 +74,11 @@ class Plan:
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
 
+    @property
+    def has_members(self) -> bool:
+        """Whether several models are trained. A run of one that is resumed, such as a trial of `tune`, stays one."""
+        return self.settings.training.members > 1 and self.resumed is None
+
     def run(self, device: str = "auto") -> Run:
         """The run of one model: an iterable of events, whatever `training.members` is.
 

@@ -30,6 +30,7 @@ FIXED = {
     "tokens.": "the weights belong to the tokens that the run began with",
     "model.": "the weights and the checkpoints have this shape",
     "training.seed": "the split and the order of the rows follow from it",
+    "training.members": "it is a run of one model",
     "training.metric": "the validations so far could not be compared with the next ones",
     "training.validate_beams": "the validations so far could not be compared with the next ones",
     "training.validate_rows": "the validations so far could not be compared with the next ones",

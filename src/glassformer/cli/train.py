@@ -54,7 +54,7 @@ def train(
         training = replace(training, assignments=[*(training.assignments or ()), f"training.members={members}"])
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
     device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
-    several = Members(planned, table, training.valid, device) if planned.settings.training.members > 1 else None
+    several = Members(planned, table, training.valid, device) if planned.has_members else None
     runs = [several.run(seed).path for seed in several.seeds] if several else [out]
     logs = [[open_log(name, path, reporter.warn) for name in names] for path in runs]
     print_plan(reporter, planned, planned.directory.ledger)
