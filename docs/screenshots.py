@@ -42,7 +42,6 @@ SHOTS = (
     Shot("search", "search", (), ".so-far"),
     Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "#result", height=620),
     Shot("alignment", "alignment", height=680),
-    Shot("examples", "examples?example=search&v=1", height=1200, only="#panel"),
     Shot("mistakes", "attention", ("[data-key='view-mistakes']",), height=620),
     Shot("narrow", "attention", ("[data-key='depth-words']",), "[data-stage='decoder.2.cross.scores']", 390, 760),
 )

@@ -26,7 +26,7 @@ from tests.browser import PATIENCE, chromium
 
 PANELS = (
     "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
-    "search", "whatif", "space", "training", "alignment", "errors", "examples",
+    "search", "whatif", "space", "training", "alignment", "errors",
 )  # fmt: skip
 
 CHOOSE = """(selector) => {

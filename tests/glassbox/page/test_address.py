@@ -89,7 +89,7 @@ def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace) -> None
 
 
 BAD = {
-    "#nothing": "there is no panel “nothing”",
+    "#examples?example=search": "there is no panel “examples”",
     "#attention?model=00000000&head=1": "another model",
     "#attention?v=7": "version 7",
     "#attention?head=99": "there is no head “99”",

@@ -333,7 +333,7 @@ def test_a_step_or_the_theme_does_not_scroll_the_page(window: Any, trace: Trace,
     window.page.mouse.click(box["x"] + 5, box["y"] + 5)
     assert window.page.get_attribute("[data-key='row-2']", "aria-current") == "step"
     assert window.run("return scrollY") == 500
-    for name in ("examples", "story"):  # the tabs are scrolled to the current one
+    for name in ("errors", "story"):  # the tabs are scrolled to the current one
         window.panel(name)
         tab, tabs = (window.page.locator(each).bounding_box() for each in (".tab[aria-current]", "#tabs"))
         assert tabs["x"] - 1 <= tab["x"] <= tab["x"] + tab["width"] <= tabs["x"] + tabs["width"] + 1

@@ -29,7 +29,6 @@ export const KEYS = {
   compare: ['after', one('before', 'after', 'difference')],
   locked: [null, NUMBER],
   view: ['steps', one('steps', 'mistakes')],
-  example: ['lookup', one('lookup', 'padding', 'norms', 'search')],
   search: ['beam', one('beam', 'greedy')],
   order: ['layer', one('layer', 'damage', 'entropy', 'kind')],
   scale: ['linear', one('linear', 'log')],
@@ -42,7 +41,7 @@ export const KEYS = {
 };
 
 /** A change of one of these is a new entry of the history: Back returns to the state before it. */
-const STEPS = ['panel', 'question', 'part', 'view', 'example'];
+const STEPS = ['panel', 'question', 'part', 'view'];
 
 const QUESTIONS = [, 0, 1, 2, 3, 3, 5, 0, 6]; // of the screens of addresses before there were questions
 const VERSION = '1'; // of the form of an address

@@ -35,7 +35,6 @@ export class App {
     this.known = new Map();
     this.movingUntil = 0; // when the opening of the story is over, in the time of `performance`
     this.windows = new Map();
-    this.sheets = new Map(); // of the worked examples, see examples/sheet.js
     this.listeners = [];
     const cross = this.base.attentions().at(-1);
     this.defaults = { ...defaults(), part: cross, attention: cross };

@@ -7,7 +7,6 @@ import { visible } from 'glassbox/trace.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PANEL_OF = { self: 'attention', cross: 'attention', feed_forward: 'norm' };
-const NO_MODEL = 'This panel has examples with numbers of their own, not those of the model.';
 const PACE = 260; // milliseconds of a block in the animation
 
 export function map(app) {
@@ -23,7 +22,7 @@ export function map(app) {
       stack(app, here, 'encoder', ['self', 'feed_forward']),
       stack(app, here, 'decoder', ['self', 'cross', 'feed_forward']),
     ),
-    el('p.size.about', here ? null : app.state.panel === 'examples' ? NO_MODEL : 'This panel is about the whole model.'),
+    el('p.size.about', here ? null : 'This panel is about the whole model.'),
   ];
 }
 

@@ -4,7 +4,6 @@ import { alignment } from 'glassbox/panels/alignment.js';
 import { attention } from 'glassbox/panels/attention.js';
 import { embedding } from 'glassbox/panels/embedding.js';
 import { errors } from 'glassbox/panels/errors.js';
-import { examples } from 'glassbox/panels/examples.js';
 import { heads } from 'glassbox/panels/heads.js';
 import { logits } from 'glassbox/panels/logits.js';
 import { norm } from 'glassbox/panels/norm.js';
@@ -39,7 +38,6 @@ export const groups = {
     space: { title: 'Embedding map', draw: space },
     training: { title: 'Training', draw: training },
     errors: { title: 'Errors', draw: errors },
-    examples: { title: 'Worked examples', draw: examples },
   },
 };
 

@@ -1,6 +1,6 @@
 /** Two texts: what makes the other one, and which of its activations, patched into the own text, change the answer. */
 
-import { bdi, button, el, range, section, textField } from 'glassbox/dom.js';
+import { bdi, button, el, section, textField } from 'glassbox/dom.js';
 import { titleOf } from 'glassbox/labels.js';
 import { digits, percent } from 'glassbox/numbers.js';
 import { isOfSource, isPatch, Patching } from 'glassbox/patching.js';

@@ -7,14 +7,12 @@ import { titleOf } from 'glassbox/labels.js';
 export const partSelect = (app, label, parts, part) =>
   select(label, parts.map((name) => [name, titleOf(name)]), part, (chosen) => app.set({ part: chosen }));
 
-export const attentionSelect = (app) => partSelect(app, 'attention', app.trace.attentions(), app.state.attention);
-
 /** Controls that select an attention and a head. */
 export function attentionPicker(app) {
   const heads = range(app.trace.axes.head.length).map((i) => [i, String(i)]);
   return el(
     'div.row',
-    attentionSelect(app),
+    partSelect(app, 'attention', app.trace.attentions(), app.state.attention),
     el(
       'span.field',
       { title: 'layers and heads count from 0' },
