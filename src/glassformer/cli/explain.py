@@ -62,7 +62,7 @@ def explain(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
 ) -> None:
-    """Explain one translation: tokens, attention, the search with its pruned candidates, and the effect of edits.
+    """Explain one translation: tokens, attention, the answers of the search, and the effect of edits.
 
     --html FILE writes the page with every number; without it, a summary is printed. Every step is recomputed from its
     inputs; the answer is compared with that of translate, the logits with those of the PyTorch model, where PyTorch is

@@ -16,7 +16,7 @@ from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import QUOTED, UsageError
 
 if TYPE_CHECKING:
-    from glassformer.glassbox.schema import Axis, Node, Outputs, Search, Tensor, Token, Trace
+    from glassformer.glassbox.schema import Axis, Outputs, Tensor, Token, Trace
 
 MAX_COLUMNS = 64  # of a matrix that is printed
 BLOCKS = "·░▒▓█"
@@ -145,18 +145,16 @@ def _visible(token: str) -> str:
 
 
 def print_summary(trace: Trace) -> None:
-    """Print the translation, its tokens, decoder rows, search, gold target, edits and checks."""
+    """Print the translation, its alignment, decoder rows, answers, gold target, edits and checks."""
     best = trace.search.beam.answers[0]
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
     print_line(trace.text)
     print_line(f"→ {trace.translation}   model's probability {math.exp(best.score):.4f}{end}")
     print_line()
     _print_alignment(trace)
-    _print_source(trace)
     _print_rows(trace)
     _print_evidence(trace)
     _print_answers(trace)
-    _print_pruned(trace.search.beam)
     if trace.tokens.gold is not None:
         _print_gold(trace)
     if trace.difference is not None:
@@ -200,19 +198,6 @@ def _block(number: float, largest: float) -> str:
     if largest <= 0 or number <= 0:
         return BLOCKS[0]
     return BLOCKS[sum(number / largest >= limit for limit in (0.1, 0.3, 0.5, 0.7))]
-
-
-def _print_source(trace: Trace) -> None:
-    rows = [
-        (position, _visible(token.text), str(token.id), _kind(token), "?" if token.count is None else token.count)
-        for position, token in enumerate(trace.tokens.source)
-    ]
-    print_table("source tokens", ("position", "token", "id", "kind", "times trained"), rows)
-    print_line()
-
-
-def _kind(token: Token) -> str:
-    return token.kind if token.input is None else f"{token.kind}: {token.input}"
 
 
 def _print_rows(trace: Trace) -> None:
@@ -261,38 +246,6 @@ def _print_answers(trace: Trace) -> None:
     print_table(title, ("answer", "log-probability", "after the penalty", ""), rows)
     print_line(f"stopped: {search.stopped}")
     print_line()
-
-
-def _print_pruned(search: Search) -> None:
-    rows = [
-        (
-            node.step,
-            _visible(node.text),
-            math.exp(node.log_prob),
-            " ".join(_visible(step.text) for step in _path(search, pruned)),
-            pruned.sum,
-            pruned.reason,
-        )
-        for node, pruned in _best_and_pruned(search)
-    ]
-    columns = ("step", "answer", "probability", "best pruned candidate", "its sum", "why")
-    print_table("pruned candidates, why they were pruned", columns, rows)
-    print_line()
-
-
-def _best_and_pruned(search: Search) -> Iterator[tuple[Node, Node]]:
-    """For each step of the best answer, its node and the best pruned candidate."""
-    for node in _path(search, search.nodes[search.answers[0].node]):
-        pruned = [other for other in search.nodes if other.step == node.step and other.state == "pruned"]
-        if pruned:
-            yield node, pruned[0]
-
-
-def _path(search: Search, node: Node) -> list[Node]:
-    path = [node]
-    while path[0].parent is not None:
-        path.insert(0, search.nodes[path[0].parent])
-    return path
 
 
 def _print_gold(trace: Trace) -> None:
