@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,7 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from glassformer.before.members import Members, train
+from glassformer.before.members import Members, train, train_member
 from glassformer.before.plan import plan
 from glassformer.errors import DivergedError, RunError, UsageError
 from glassformer.inference.translator import Translator
@@ -35,11 +38,39 @@ def members_of(out: Path, n: int | None = 2, resume: bool = False, **overrides: 
     return found
 
 
+class Forked:
+    """The process of a member, forked from this one: it need not import PyTorch again."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        (task, stdin), (stdout, events) = os.pipe(), os.pipe()
+        self._process = get_context("fork").Process(target=self._work, args=(task, events, (stdin, stdout)))
+        self._process.start()
+        os.close(task)
+        os.close(events)
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+        self.kill = self._process.kill
+
+    def _work(self, task: int, events: int, others: tuple[int, int]) -> None:
+        for there, descriptor in enumerate((task, events)):
+            os.dup2(descriptor, there)
+        for descriptor in others:
+            os.close(descriptor)
+        with open(0, closefd=False) as sys.stdin:
+            train_member()
+
+    def wait(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
+
+
+forked = mock.patch("subprocess.Popen", Forked)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
     """Two members, one after the other, and their events."""
     out = tmp_path_factory.mktemp("members") / "run"
-    with one_thread():
+    with one_thread(), forked:
         return out, list(members_of(out))
 
 
@@ -118,9 +149,8 @@ def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, tmp_path):
     assert ModelFile.load(tmp_path / "run").seeds == [1, 2]
 
 
-@pytest.mark.medium
 def test_members_are_added_to_those_that_are_there(out):
-    with one_thread():
+    with one_thread(), forked:
         events = list(members_of(out, 3, resume=True))
     assert {event.member for event in events} == {3, None}
     assert ModelFile.load(out).seeds == [1, 2, 3]

@@ -42,22 +42,21 @@ def weights(run: Run) -> list[torch.Tensor]:
 
 def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
     found = []
-    for parts in (1, 2, 3):
+    for parts in (1, 3):
         run = start(tmp_path / str(parts), parts, 0.0)
-        sums = [run.update([np.arange(8), np.arange(8, 13)]) for _ in range(3)]
+        sums = [run.update([np.arange(8), np.arange(8, 13)]) for _ in range(2)]
         found.append([*(sums[-1][:3]), *weights(run)])
-    for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
-            torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_the_result_is_the_same_to_the_last_bit_on_any_number_of_cores(tmp_path, precision):
     found = []
-    for i, n_cores in enumerate((2, 2, 1, 8)):
+    for i, n_cores in enumerate((2, 1, 8)):
         torch.set_num_threads(n_cores)
         run = start(tmp_path / str(i), 2, precision=precision)
-        for step in range(8):
+        for step in range(3):
             run.update([np.arange(step, step + 20)])
         found.append(weights(run))
     for other in found[1:]:

@@ -19,6 +19,8 @@ TINY = {
     "model.d_model": 16,
     "model.d_ff": 16,
     "model.n_heads": 2,
+    "model.n_encoder_layers": 1,
+    "model.n_decoder_layers": 1,
     "training.steps": 6,
     "training.batch_tokens": 128,
     "training.validate_every": 3,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
 
 
 @pytest.mark.usefixtures("every_update_tells")
-@pytest.mark.parametrize(("norm", "tied"), [("post", "all"), ("post", "none"), ("pre", "none")])
+@pytest.mark.parametrize(("norm", "tied"), [("post", "all"), ("pre", "none")])
 def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp_path, norm, tied):
     model = {"norm": norm, "tied_embeddings": tied, "d_model": 64, "n_encoder_layers": 3, "n_decoder_layers": 3}
     tokens = ASCII68 | {"shared": True}
@@ -162,7 +162,7 @@ def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
 
 
 def test_tokens_that_are_never_seen_keep_their_first_values(tmp_path):
-    chosen = settings(tokens=ASCII68, model={"tied_embeddings": "none"}, training={"steps": 10})
+    chosen = settings(tokens=ASCII68, model={"tied_embeddings": "none"})
     run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
     before = weights(run)
     run.finish()
@@ -206,18 +206,18 @@ def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
     assert ModelFile.load(tmp_path / "run").metrics.step == 6
 
 
-@pytest.mark.parametrize(("patience", "step"), [(0, 30), (1, 9), (2, 12), (3, 24), (4, 30)])
+@pytest.mark.parametrize(("patience", "step"), [(0, 10), (2, 4), (3, 8)])
 def test_a_run_ends_when_every_answer_stays_right_at_the_same_step_when_resumed(tmp_path, monkeypatch, patience, step):
     right = [(1, 0.0078), (1, 0.01), (1, 0.007)]
     values = [(0.9, 0.01), (1, 0.008), (1, 0.0075), (1, 0.0072), (0.9, 0.007), *right, (1, 0.005), (1, 0.003)]
     answers = [Measured(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in values]
     monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
-    chosen = settings(training={"steps": 30, "validate_every": 3, "patience_when_right": patience, "average_last": 0})
+    chosen = settings(training={"steps": 10, "validate_every": 1, "patience_when_right": patience, "average_last": 0})
     found = iter(answers)
     _, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
     assert finished.step == step
     ended = f"every answer was right in {patience} validations, and the loss no longer falls"
-    assert finished.reason == (ended if step < 30 else "all steps done")
+    assert finished.reason == (ended if step < 10 else "all steps done")
 
     found, last = iter(answers), None
     run = train(PAIRS, chosen, tmp_path / "resumed", device="cpu")
@@ -238,19 +238,16 @@ def test_a_metric_without_answers_is_never_right():
     assert not Measured(0.0, 1.0, ()).is_right
 
 
-def test_of_equal_metrics_the_smaller_loss_is_better(tmp_path, monkeypatch):
-    scripted(monkeypatch, (0.0, 3.0), (0.0, 2.0), (0.0, 2.5))
-    training = {"steps": 3, "validate_every": 1, "average_last": 0}
-    validated, _ = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
-    assert [event.best for event in validated] == [True, True, False]
-
-
-def test_an_error_rate_is_better_when_it_is_smaller(tmp_path, monkeypatch):
-    scripted(monkeypatch, (0.9, 1), (0.4, 2), (0.6, 1))
-    training = {"steps": 3, "validate_every": 1, "average_last": 0, "metric": "token_error_rate"}
+@pytest.mark.parametrize(
+    ("metric", "measured"),
+    [("exact_match", [(0.4, 3), (0.4, 2), (0.4, 2.5)]), ("token_error_rate", [(0.9, 1), (0.4, 2), (0.6, 1)])],
+)
+def test_a_smaller_error_rate_is_better_and_of_equal_metrics_the_smaller_loss(tmp_path, monkeypatch, metric, measured):
+    scripted(monkeypatch, *measured)
+    training = {"steps": 3, "validate_every": 1, "average_last": 0, "metric": metric}
     validated, finished = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
     assert [event.best for event in validated] == [True, True, False]
-    assert (finished.metric, finished.value) == ("token_error_rate", 0.4)
+    assert (finished.metric, finished.value) == (metric, 0.4)
 
 
 def test_a_run_ends_when_its_time_is_over(tmp_path):
@@ -290,10 +287,8 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
     assert chosen in run.directory.card.read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("every_update_tells")
-@pytest.mark.parametrize("beams", [1, 2])
-def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path, beams):
-    training = {"steps": 50, "learning_rate": 1e30, "validate_beams": beams}
+def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path):
+    training = {"steps": 50, "learning_rate": 1e30, "validate_beams": 2}
     with pytest.raises(RunError, match="training diverged: the loss is not finite") as caught:
         list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
     assert caught.value.where == str(tmp_path / "run")
@@ -304,7 +299,7 @@ def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path, beams):
 
 
 @pytest.mark.usefixtures("every_update_tells")
-@pytest.mark.parametrize("step", [1, 3, 4])
+@pytest.mark.parametrize("step", [3, 4])
 def test_a_stopped_run_goes_on_to_the_same_weights_bit_by_bit(tmp_path, step):
     chosen = settings(
         model={"dropout": 0.2},
@@ -399,13 +394,9 @@ def test_init_takes_over_weights_tokens_and_shape(tmp_path):
     assert len(new.prepared.source_tokenizer) == len(old.source_tokenizer)
     for name, value in weights(new).items():
         assert np.array_equal(value.numpy(), old.tensors[name])
-
-
-def test_what_is_advised_beside_init_fits_its_shape(tmp_path):
-    train(PAIRS, settings(training={"steps": 1}), tmp_path / "old", device="cpu").finish()
-    run = train(PAIRS, None, tmp_path / "new", init=tmp_path / "old", device="cpu")
-    assert run.settings.model.d_model == 16
-    assert run.settings.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
+    advised = train(PAIRS, None, tmp_path / "advised", init=tmp_path / "old", device="cpu").settings
+    assert advised.model.d_model == 16
+    assert advised.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
 
 
 def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
@@ -424,17 +415,12 @@ def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
     assert not run.directory.replaced.exists()
 
 
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypatch, error):
+def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypatch):
     train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu").finish()
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
-
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise error
-
-    monkeypatch.setattr(ModelFile, "save", fail)
+    monkeypatch.setattr(ModelFile, "save", mock.Mock(side_effect=KeyboardInterrupt))
     run = train(PAIRS, settings(training={"seed": 2}), tmp_path / "run", overwrite=True, device="cpu")
-    with pytest.raises(type(error)):
+    with pytest.raises(KeyboardInterrupt):
         list(run)
     assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
 
@@ -485,6 +471,8 @@ def test_a_finished_run_that_is_resumed_keeps_its_model_and_says_the_same_of_it(
     assert (run.directory.model.read_bytes(), run.directory.errors.read_bytes()) == (model, errors)
     assert run.directory.card.read_text(encoding="utf-8").splitlines()[:9] == card.splitlines()[:9]
     assert f"| weights | {chosen} |" in run.directory.card.read_text(encoding="utf-8")
+    run.directory.model.unlink()
+    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -540,13 +528,6 @@ def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_p
     again = train(PAIRS[:10], None, tmp_path / "new", resume=True, device="cpu")
     assert again.prepared.source_tokenizer.to_dict() == old.prepared.source_tokenizer.to_dict()
     assert again.finish().target_tokenizer.to_dict() == old.prepared.target_tokenizer.to_dict()
-
-
-def test_a_resumed_run_whose_model_was_deleted_writes_one_again(tmp_path):
-    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
-    run.finish()
-    run.directory.model.unlink()
-    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
 
 
 def test_a_loss_that_is_no_number_in_validation_never_becomes_the_model(tmp_path, monkeypatch):

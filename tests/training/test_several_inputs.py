@@ -24,10 +24,7 @@ from tests.training.test_loop import PAIRS as ONE_INPUT
 from tests.training.test_loop import settings
 
 LANGUAGES = {"a": {"V;PST": "ed", "V;PRS": "s"}, "b": {"V;PST": "te", "V;PRS": "t"}}
-LEMMAS = (
-    *("bap", "bok", "dal", "dim", "gup", "gor", "kip", "kam"),
-    *("lod", "lup", "mal", "mok", "nad", "nip", "pol", "rik"),
-)
+LEMMAS = ("bap", "bok", "dal", "dim", "gup", "gor", "kip", "lam")
 PAIRS = [
     ({"lemma": lemma, "tags": tags, "language": language}, lemma + ending)
     for lemma in LEMMAS
@@ -38,7 +35,7 @@ FEATURES = ("tags", "language")
 
 
 def chosen(**changes):
-    steps = {"steps": 220, "validate_every": 110, "learning_rate": 0.01}
+    steps = {"steps": 150, "validate_every": 150, "learning_rate": 0.01}
     return settings(training=steps, data={"features": FEATURES, "valid_fraction": 0}, **changes)
 
 
@@ -67,7 +64,7 @@ def test_score_and_evaluate_take_mappings(translator):
     assert right[0].score == pytest.approx(scores[0].score)
     assert right[0].score > right[1].score + 1  # the ending of the other language
     report = evaluate(translator, PAIRS)
-    assert (report.rows_scored, report.items) == (64, 64)
+    assert (report.rows_scored, report.items) == (32, 32)
     assert report.metrics["exact_match"].value > 0.9
     assert not any("\x1f" in example.source for example in report.examples)
 
@@ -161,7 +158,7 @@ def test_pairs_without_a_feature_are_in_the_ledger(tmp_path):
         "empty source": 1,
         "empty target": 1,
     }
-    assert (planned.table.ledger.read, planned.table.ledger.kept) == (68, 64)
+    assert (planned.table.ledger.read, planned.table.ledger.kept) == (36, 32)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +245,7 @@ def test_a_model_to_start_from_with_other_inputs_is_an_error(run, tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("language", ["kan", "mlt", "orm", "syc"])
+@pytest.mark.parametrize("language", ["kan", "orm"])
 def test_a_table_of_sigmorphon_is_read_with_its_tags_as_symbols(data_dir, language):
     path = data_dir / "inflection" / f"{language}_train.tsv"
     if not path.is_file():

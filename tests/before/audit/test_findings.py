@@ -7,7 +7,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 from unicodedata import normalize
@@ -90,28 +90,14 @@ TABLES: dict[Kind, tuple[list[tuple[str, str]], int, str, int]] = {
     "wrong decoding": ([*CLEAN, ("cafÃ©", "x")], 1, "decoded with the wrong encoding", 302),
     "mixed scripts": ([*CLEAN, ("p\u0430y", "x")], 1, "letters of several scripts in the source", 302),
     "mixed Unicode forms": (
-        [*CLEAN, ("cafe\u0301", "x"), ("th\u00e9", "y")],
-        1,
-        "not in NFC (composed), and 1 others have composed characters",
-        302,
+        *([*CLEAN, ("cafe\u0301", "x"), ("th\u00e9", "y")], 1, "and 1 others have composed characters", 302),
     ),
-    "white space at the ends": (
-        [*CLEAN, (" 1900-01-01", "x")],
-        1,
-        "1 of 301 rows (0.3 %) has white space at the start or the end of the source",
-        302,
-    ),
+    "white space at the ends": ([*CLEAN, (" 1900-01-01", "x")], 1, "at the start or the end of the source", 302),
     "look-alike characters": (
-        [*CLEAN, ("1900\u201001\u201001", "x")],
-        1,
-        "in the source: ‐ U+2010 HYPHEN (for '-') × 2",
-        302,
+        *([*CLEAN, ("1900\u201001\u201001", "x")], 1, "in the source: ‐ U+2010 HYPHEN (for '-') × 2", 302),
     ),
     "other digits": (
-        [*CLEAN, ("\uff11900-01-01", "x")],
-        1,
-        "digits other than 0 to 9 in the source: １ U+FF11 FULLWIDTH DIGIT ONE (for '1') × 1",
-        302,
+        *([*CLEAN, ("\uff11900-01-01", "x")], 1, "the source: １ U+FF11 FULLWIDTH DIGIT ONE (for '1') × 1", 302),
     ),
     "rare characters": ([*CLEAN, ("ß", "x")], 1, "occur once in the sources: ß U+00DF LATIN SMALL LETTER SHARP S", 302),
     "length ratio": ([*prose(200), ("word " * 20, "@@")], 1, "a target whose length does not fit the source", 202),
@@ -219,18 +205,13 @@ def test_rows_that_are_left_out_are_counted_by_reason(tmp_path: Path) -> None:
     assert (finding.count, finding.total) == (4, 44)
     assert "1 × empty source, 1 × blank line, 1 × wrong number of cells" in finding.text
     assert [example.row for example in finding.examples] == [41, 42, 43]
-    assert found.tables[0].left_out == {
-        "empty source": 1,
-        "blank line": 1,
-        "wrong number of cells": 1,
-        "empty target": 1,
-    }
+    reasons = "empty source", "blank line", "wrong number of cells", "empty target"
+    assert found.tables[0].left_out == dict.fromkeys(reasons, 1)
 
 
 def test_copies_in_prose_are_a_warning_and_in_words_a_fact() -> None:
-    rows = prose(100)
-    assert only(found_in([*rows[:90], *((x, x) for x, _ in rows[90:])]), "copies").severity == "warning"
-    assert only(found_in(TABLES["copies"][0]), "copies").severity == "info"
+    for rows, severity in ((prose(100), "warning"), (CLEAN, "info")):
+        assert only(found_in([*rows[:90], *((x, x) for x, _ in rows[90:100])]), "copies").severity == severity
 
 
 PAIRS = st.lists(
@@ -238,6 +219,7 @@ PAIRS = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(PAIRS)
 def test_duplicates_and_contradictions_equal_a_naive_recount(rows: list[tuple[str, str]]) -> None:
     pairs = [Pair(normalize("NFC", source), target) for source, target in rows]
@@ -290,7 +272,7 @@ def test_a_near_duplicate_names_its_row_and_an_exact_one_is_not_counted_again() 
     assert "to row 52 of a.csv: 'A man in a lab coat" in finding.examples[0].note
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     st.lists(st.text("abc ", min_size=1, max_size=20), max_size=8),
     st.lists(st.text("abc ", min_size=1, max_size=20), max_size=8),
@@ -395,10 +377,7 @@ def test_a_limit_names_the_rows_that_it_leaves_out_and_the_value_that_keeps_them
     rows = [*CLEAN, ("1" * 40, "x"), ("1" * 50, "x")]
     finding = only(found_in(rows, data__max_source_length=32), "too long")
     assert (finding.count, finding.side, finding.option) == (2, "source", "--set data.max_source_length=50")
-    assert [(example.row, example.note) for example in finding.examples] == [
-        (303, "50 characters"),
-        (302, "40 characters"),
-    ]
+    assert [(each.row, each.note) for each in finding.examples] == [(303, "50 characters"), (302, "40 characters")]
     assert not any(each.kind == "too long" for each in found_in(rows, data__max_source_length=50).findings)
 
 
@@ -419,7 +398,7 @@ def test_lengths_equal_a_naive_recount() -> None:
     assert sum(rows for *_, rows in source.histogram) == 137
 
 
-@pytest.mark.parametrize("offset", [-3, -1, 1, 2])
+@pytest.mark.parametrize("offset", [-3, 1])
 def test_shifted_lines_are_found_with_their_direction_and_first_row(offset: int) -> None:
     rows = prose(1200)
     sources, targets = [row[0] for row in rows], [row[1] for row in rows]
@@ -465,14 +444,12 @@ def test_limits_of_tokens_are_those_of_training() -> None:
 # The whole
 
 
-def test_records_are_frozen_sorted_and_json() -> None:
+def test_findings_are_sorted_and_json() -> None:
     found = found_in([*CLEAN, CLEAN[0], ("cafÃ©", "x"), ("ß", "y")], CLEAN[:3])
     severities = [finding.severity for finding in found.findings]
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert not found.is_clean
     assert found.count("error") == severities.count("error") >= 2
-    with pytest.raises(FrozenInstanceError):
-        found.notes = ()  # type: ignore[misc]
     again = json.loads(json.dumps(found.to_json(), ensure_ascii=False))
     assert again["format"] == "glassformer-audit/1"
     assert [finding["kind"] for finding in again["findings"]] == [finding.kind for finding in found.findings]
@@ -484,7 +461,7 @@ CELL = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(CELL, CELL), min_size=1, max_size=12),
     st.lists(st.tuples(CELL, CELL), min_size=1, max_size=4),
