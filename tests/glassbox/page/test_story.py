@@ -277,6 +277,12 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
         assert given == pytest.approx(falls[name, head].tolist(), abs=2e-4)
 
 
+def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?question=3&row=1")
+    logit = trace.array("logits")[1, trace.tokens.target_out[1].id]
+    assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
+
+
 def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: Trace) -> None:
     assert trained.training is not None
     window.open(trained, "story?question=4")

@@ -4,9 +4,13 @@
  */
 
 import { range } from 'glassbox/dom.js';
+import { tensorTitle } from 'glassbox/labels.js';
 import { dot, meanOf, rowOf, sumOf } from 'glassbox/numbers.js';
 
 /** @typedef {{from: string, head: number|null, number: number}} Part  `from`: the tensor or weight that adds it */
+
+/** "head 1 · decoder layer 0, self-attention" */
+export const partTitle = (trace, { from, head }) => tensorTitle(trace, from).replace(/^heads(?= · )/, `head ${head}`);
 
 const product = (x, y) => dot(x, 0, y, 0, x.length);
 

@@ -80,7 +80,9 @@ function effect(app) {
     el(
       'span.verdict',
       first === null ? '= the same answer' : `≠ from step ${first} on`,
-      el('small', greedy.first_changed_step === null ? 'greedy search: the same' : `greedy search: from step ${greedy.first_changed_step} on`),
+      base.search.beam.num_beams === 1
+        ? null
+        : el('small', greedy.first_changed_step === null ? 'greedy search: the same' : `greedy search: from step ${greedy.first_changed_step} on`),
     ),
     choices('compare', SIDES, app.state.compare, (compare) => app.set({ compare })),
   );

@@ -27,14 +27,12 @@ export function whatIf(base, words) {
   const model = new Model(base, edits);
   const { memory, contract, tensors } = computed(base, model, forcedIds(base, edits), words);
   checkRows(edits, contract.tokens);
-  const same = model.decode(memory, rowsOf(base, base.search.beam.answers[0]).inputs);
   const difference = {
     greedy: outputs(base.search.greedy, contract.search.greedy),
     beam: outputs(base.search.beam, contract.search.beam),
-    largest: changes(base, same),
   };
   const trace = new Trace({ ...contract, difference }, tensors);
-  trace.sameRows = same; // with the decoder input from before the edits
+  trace.sameRows = model.decode(memory, rowsOf(base, base.search.beam.answers[0]).inputs); // as before the edits
   return trace;
 }
 
@@ -229,17 +227,4 @@ function outputs(before, after) {
   const length = Math.max(left.length, right.length);
   const first = range(length).find((step) => left[step] !== right[step]);
   return { before: one, after: other, first_changed_step: first ?? null };
-}
-
-/** The largest change of each tensor, with the same decoder input as before the edits. */
-function changes(base, tensors) {
-  const largest = {};
-  for (const [name, value] of tensors) {
-    const before = base.tensors[name]?.origin === 'weight' ? null : base.get(name);
-    if (before && before.shape.join() === value.shape.join()) {
-      const change = (best, number, i) => Math.max(best, Math.abs(number - before.numbers[i]));
-      largest[name] = value.numbers.reduce(change, 0);
-    }
-  }
-  return largest;
 }

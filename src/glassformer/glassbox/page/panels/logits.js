@@ -1,8 +1,7 @@
 /** Logits: the most probable next tokens, the prediction after each layer (logit lens), and what each head adds to a logit. */
 
-import { attribute } from 'glassbox/attribution.js';
+import { attribute, partTitle } from 'glassbox/attribution.js';
 import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/dom.js';
-import { tensorTitle } from 'glassbox/labels.js';
 import { digits, percent, rowOf, sumOf } from 'glassbox/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
@@ -175,8 +174,7 @@ function attribution(app, { id, text }) {
   const one = ({ from, head, number }) => {
     const cell = trace.get(from).axes.map((axis) => ({ head, target: step, gold_target: step })[axis] ?? 0);
     const open = () => (trace.tensors[from]?.origin === 'weight' ? app.pick(from, null) : app.goTo(from, cell));
-    const label = tensorTitle(trace, from).replace(/^heads(?= · )/, `head ${head}`);
-    const link = button(label, open, { class: 'link', data: { key: `adds-${from}-${head}` } });
+    const link = button(partTitle(trace, { from, head }), open, { class: 'link', data: { key: `adds-${from}-${head}` } });
     const bar = el('i', { class: number < 0 ? 'below' : null, style: { '--fraction': `${(Math.abs(number) / largest) * 100}%` } });
     return el('li', { data: { adds: number } }, el('span', link), bar, el('span', digits(number)));
   };

@@ -1,9 +1,9 @@
 /** Question 3: what each layer would have said if it were the last one, and what the layers add. */
 
+import { attribute, partTitle } from 'glassbox/attribution.js';
 import { cut, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
-import { digits, percent, rowOf } from 'glassbox/numbers.js';
-import { titleOf } from 'glassbox/labels.js';
+import { percent, shortDigits, sumOf } from 'glassbox/numbers.js';
 import { LETTER, label, quoted, stepName } from 'glassbox/story/parts.js';
 import { changeIn, predictionsOf } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
@@ -16,7 +16,7 @@ export const layers = {
     const { row, trace } = app;
     const { target_out: outputs } = trace.tokens;
     const all = predictionsOf(trace);
-    const proof = { label: 'Logits: the ten most probable tokens of this step', changes: { panel: 'logits', row } };
+    const proof = { label: 'Logits: the ten most probable tokens of this step, and what each head and layer adds', changes: { panel: 'logits', row } };
     if (all.length < 2)
       return {
         words: [
@@ -48,18 +48,19 @@ export const layers = {
   },
 };
 
-/** What adds most to the residual stream of the step, in words. */
+/** What adds most to the logit of the step, in words. */
 function added({ trace, row }) {
-  const size = (name) => Math.hypot(...rowOf(trace.get(name), row));
-  const parts = trace.steps
-    .map(({ output }) => /^(decoder\.\d+\.\w+)\.residual$/.exec(output)?.[1])
-    .filter((part) => part && trace.has(`${part}.residual`) && trace.has(`${part}.output`))
-    .map((part) => ({ part, length: size(`${part}.output`) }));
-  const most = parts.reduce((one, other) => (other.length > one.length ? other : one));
+  const token = trace.tokens.target_out[row];
+  const parts = attribute(trace, 'logits', row, token.id);
+  const most = parts?.reduce((one, other) => (other.number > one.number ? other : one));
   return (
     'A layer does not replace the numbers of a step, it adds to them: they are one row, the residual stream, that goes through all layers. ' +
-    `A large addition can change the prediction. The largest is that of ${titleOf(most.part)}, of length ${digits(most.length)}; the row ` +
-    `has length ${digits(size('target.input'))} at the start.`
+    `A large addition can change the prediction.${
+      most
+        ? ` The logit of ${quoted(token)} is the sum of what all of them add, ${shortDigits(sumOf(parts.map(({ number }) => number)))}; the largest part, ` +
+          `${shortDigits(most.number)}, is that of “${partTitle(trace, most)}”.`
+        : ''
+    }`
   );
 }
 
