@@ -8,24 +8,58 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
 from glassformer.text import learn
+from tests.cli.conftest import answer_to
 from tests.untrained import listening_model
 
 WITHOUT = "import sys\nsys.modules['torch'] = None\n"
 """No import of torch finds it."""
-RUN = "from glassformer.__main__ import main\nmain()\n"
+RUN = """
+import contextlib, io, json
+from glassformer.__main__ import main
+
+found = []
+for words in json.load(sys.stdin):
+    sys.argv = ["glassformer", *words]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code or 0
+    out.flush(), err.flush()
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    found.append([code, *texts, sys.modules.get("torch") is not None])
+json.dump(found, sys.stdout)
+"""
+Commands = Mapping[str, tuple[object, ...]]
 
 
-def run(*words: object, before: str = WITHOUT) -> subprocess.CompletedProcess[str]:
-    """One command in a process of its own."""
-    program = [sys.executable, "-c", before + RUN, *map(str, words)]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=600)
+class Done(NamedTuple):
+    """What a command left behind, and whether torch was imported until then."""
+
+    code: int
+    out: str
+    err: str
+    torch: bool
+
+
+def run(commands: Commands, before: str = WITHOUT) -> dict[str, Done]:
+    """Commands in one process of their own, by their names."""
+    given = json.dumps([[str(word) for word in words] for words in commands.values()])
+    program = [sys.executable, "-c", before + RUN]
+    process = subprocess.run(program, input=given, capture_output=True, text=True, check=False, timeout=600)
+    assert process.returncode == 0, process.stderr
+    return dict(zip(commands, (Done(*found) for found in json.loads(process.stdout)), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -49,23 +83,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_tables_and_models_are_read_without_torch(table, model, tmp_path):
-    commands = (
-        ("--version",),
-        ("translate", "--help"),
-        ("audit", table),
-        ("split", table, "--out", tmp_path / "parts"),
-        ("info", model),
-        ("tokens", model, "1845-01-05"),
-        ("neighbors", model, "1"),
-        ("settings",),
-        ("runs", tmp_path),
-    )
-    for words in commands:
-        done = run(*words)
-        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
-
-
 USES = (
     "translate {model} {texts}",
     "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
@@ -79,39 +96,90 @@ USES = (
 """What a trained model is used for; {texts} are lines, {table} has pairs."""
 
 
+READS = (
+    "--version",
+    "translate --help",
+    "audit {table}",
+    "split {table} --out {folder}/parts",
+    "info {model}",
+    "tokens {model} 1845-01-05",
+    "neighbors {model} 1",
+    "settings",
+    "runs {folder}",
+)
+TRAINS = (
+    "train {table} --out run",
+    "tune {table} --out o --minutes 1",
+    "check {table}",
+    "demo",
+    "import folder --out model.safetensors",
+)
+EXPLAIN = "explain {model} 1845-01-05 --html {folder}/page.html --json"
+EXPORTS = {
+    form: f"export {{model}} --to {form} --out {{folder}}/{form} --quiet" for form in ("html", "onnx", "ctranslate2")
+}
+
+
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("texts") / "texts.txt"
-    path.write_text("".join(f"{source}\n" for source, _ in dates(5, seed=3)), encoding="utf-8")
-    return path
+def names(model: Path, table: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files that the commands name."""
+    folder = tmp_path_factory.mktemp("folder")
+    texts = folder / "texts.txt"
+    texts.write_text("".join(f"{source}\n" for source, _ in dates(5, seed=3)), encoding="utf-8")
+    return {"model": model, "table": table, "texts": texts, "folder": folder}
 
 
-@pytest.mark.parametrize("use", USES)
-def test_a_model_gives_the_same_answers_with_and_without_torch(use, model, texts, table):
-    words = use.format(model=model, texts=texts, table=table).split()
-    without, beside = run(*words), run(*words, before="")
-    assert without.returncode == 0, without.stderr
+@pytest.fixture(scope="module")
+def without(names: dict[str, Path]) -> dict[str, Done]:
+    """What each command leaves behind where torch is not installed."""
+    commands = (*READS, *USES, *TRAINS, EXPLAIN, *EXPORTS.values())
+    return run({command: tuple(command.format(**names).split()) for command in commands})
+
+
+@pytest.mark.parametrize("command", READS)
+def test_tables_and_models_are_read_without_torch(command, without):
+    assert (without[command].code, "Traceback" in without[command].err) == (0, False), without[command].err
+
+
+def test_a_model_gives_the_same_answers_with_and_without_torch(without, names):
     timed = re.compile(r'"seconds": [0-9.e-]+')
-    assert timed.sub("", without.stdout) == timed.sub("", beside.stdout) != ""
+    for use in USES:
+        assert without[use].code == 0, without[use].err
+        beside = answer_to(*use.format(**names).split())
+        assert timed.sub("", without[use].out) == timed.sub("", beside.out) != ""
 
 
-@pytest.mark.parametrize("use", [use for use in USES if "--alignments" not in use])
-def test_torch_is_not_imported_where_it_is_installed(use, model, texts, table):
-    counts = "import atexit, sys\natexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))\n"
-    done = run(*use.format(model=model, texts=texts, table=table).split(), "--device", "cpu", before=counts)
-    assert (done.returncode, done.stderr.split()[-1]) == (0, "False"), done.stderr
+def test_torch_is_not_imported_where_it_is_installed(names):
+    uses = [use for use in USES if "--alignments" not in use]
+    words = {use: (*use.format(**names).split(), "--device", "cpu") for use in uses}
+    for use, done in run(words, before="import sys\n").items():
+        assert (done.code, done.torch) == (0, False), (use, done.err)
 
 
-def test_a_translation_is_explained_without_torch(model, tmp_path):
-    done = run("explain", model, "1845-01-05", "--html", tmp_path / "page.html", "--json")
-    assert done.returncode == 0, done.stderr
-    trace = json.loads(done.stdout)
+def test_a_translation_is_explained_without_torch(without):
+    assert without[EXPLAIN].code == 0, without[EXPLAIN].err
+    trace = json.loads(without[EXPLAIN].out)
     (compared,) = (check for check in trace["checks"] if check["kind"] == "pytorch")
     assert compared["passed"] is None
     assert compared["note"] == "this needs PyTorch: pip install 'glassformer[train]'"
     assert all(check["passed"] for check in trace["checks"] if check != compared)
     assert trace["evidence"]["gradient"] not in trace["tensors"]
     assert trace["evidence"]["occlusion"] in trace["tensors"]
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_a_model_is_exported_and_checked_without_torch(form, without, names):
+    if form == "html" and shutil.which("node") is None:
+        pytest.skip("Node is not here")
+    assert without[EXPORTS[form]].code == 0, without[EXPORTS[form]].err
+    assert (names["folder"] / form / "check.json").is_file()
+
+
+@pytest.mark.parametrize("command", TRAINS)
+def test_what_trains_says_in_one_message_that_torch_is_missing(command, without):
+    message = f"error: glassformer {command.split()[0]} needs the package 'torch', which is not installed\n"
+    expected = (1, "", message + "  next: pip install 'glassformer[train]'\n")
+    assert without[command][:3] == expected
 
 
 def test_a_model_is_served_without_torch(model):
@@ -131,33 +199,6 @@ print(answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).tra
     words = [sys.executable, "-c", WITHOUT + program, str(model)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
     assert done.stdout == "True\n", done.stderr
-
-
-@pytest.mark.parametrize("form", ["html", "onnx", "ctranslate2"])
-def test_a_model_is_exported_and_checked_without_torch(form, model, tmp_path):
-    if form == "html" and shutil.which("node") is None:
-        pytest.skip("Node is not here")
-    done = run("export", model, "--to", form, "--out", tmp_path / form, "--quiet")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / form / "check.json").is_file()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "train {table} --out run",
-        "tune {table} --out o --minutes 1",
-        "check {table}",
-        "demo",
-        "import folder --out model.safetensors",
-    ],
-)
-def test_what_trains_says_in_one_message_that_torch_is_missing(table, words):
-    done = run(*words.format(table=table).split())
-    verb = words.split()[0]
-    message = f"error: glassformer {verb} needs the package 'torch', which is not installed\n"
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == message + "  next: pip install 'glassformer[train]'\n"
 
 
 def test_so_do_the_names_for_python():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import io
@@ -20,6 +21,7 @@ import typer.main
 
 from glassformer.cli import main
 from glassformer.data.datasets import dates
+from glassformer.inference import comparison, evaluation
 from tests.chaos.conftest import child, wait
 
 ROWS = dates(200, seed=7)
@@ -103,6 +105,15 @@ def without_accelerators() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_resamples() -> Iterator[None]:
+    """Intervals from 50 resamples: how they are computed is tested in tests/inference."""
+    with contextlib.ExitStack() as stack:
+        for function in (evaluation.score_texts, comparison.compare):
+            stack.enter_context(mock.patch.dict(function.__kwdefaults__, resamples=50))
+        yield
+
+
 @pytest.fixture(scope="session")
 def call() -> Call:
     """`call("info", model)` gives exit code, standard output and standard error."""
@@ -149,6 +160,12 @@ def table_of() -> Callable[[Path, Sequence[Sequence[str]]], Path]:
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two hundred dates with a header."""
     return write_csv(tmp_path_factory.mktemp("table") / "dates.csv", [("iso", "english"), *ROWS])
+
+
+@pytest.fixture(scope="session")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first 24 of these dates."""
+    return write_csv(tmp_path_factory.mktemp("few") / "dates.csv", [("iso", "english"), *ROWS[:24]])
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def inflected(call, small, inflection, tmp_path_factory):
     out = tmp_path_factory.mktemp("inflected") / "run"
     columns = ("--source", "lemma", "--target", "form", "--feature", "tags")
     return out, call(
-        "train", inflection, "--out", out, *columns, *small(training__steps="300", training__members="1"), "--seed", "3"
+        "train", inflection, "--out", out, *columns, *small(training__steps="200", training__members="1"), "--seed", "3"
     )
 
 
@@ -266,11 +266,13 @@ def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path
     assert call("translate", out, table, "--quiet").out.count("\n") == len(ROWS)
 
 
-@pytest.fixture
-def plain(call, small, tmp_path):
+@pytest.fixture(scope="module")
+def plain(call, small, tmp_path_factory):
     """A table without a header, and a run whose feature has a name."""
-    table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
-    answer = call("train", table, "--feature", "tags=2", "--out", out, *small(training__steps="2"))
+    folder = tmp_path_factory.mktemp("plain")
+    table, out = tsv(folder / "plain.tsv", ROWS), folder / "run"
+    settings = small(training__steps="2", training__members="1")
+    answer = call("train", table, "--feature", "tags=2", "--out", out, *settings)
     assert answer.code == 0, answer.err
     return table, out
 
@@ -285,7 +287,7 @@ def test_a_feature_of_a_table_without_a_header_has_one_option_in_every_verb(call
         ["heads", run, tsv(tmp_path / "few.tsv", ROWS[:8]), "--beam", "1"],
         ["audit", table],
         ["split", table, "--out", tmp_path / "parts"],
-        ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2"],
+        ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2", "--members", 1],
     ):
         answer = call(*words, "--feature", "tags=2", "--quiet")
         assert answer.code in (0, 3), (words, answer.err)
