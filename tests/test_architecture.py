@@ -140,14 +140,14 @@ def tree_of(path: Path) -> ast.Module:
 def imports_of(path: Path) -> Iterator[Import]:
     """All imports of a file, at any depth, those for type checkers only included."""
     tree, here = tree_of(path), path.relative_to(SOURCE)
+    nodes = [*ast.walk(tree)]
     guarded = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        id(statement)
+        for node in nodes
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for statement in node.body
-        for inner in ast.walk(statement)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -155,6 +155,12 @@ def imports_of(path: Path) -> Iterator[Import]:
             assert node.level == 0, f"{here}:{node.lineno} has a relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         yield from (Import(here, node.lineno, name, id(node) in guarded) for name in names)
+
+
+@cache
+def known_modules() -> set[str]:
+    """The dotted names of all modules."""
+    return {".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files()}
 
 
 @cache
@@ -326,9 +332,8 @@ def test_a_verb_is_short_and_imports_no_other_verb():
 def modules_imported(path: Path) -> set[str]:
     """The modules of its own room that a file imports, at any depth, those for type checkers only included."""
     room = f"glassformer.{path.relative_to(SOURCE).parts[0]}."
-    known = {".".join(("glassformer", *each.relative_to(SOURCE).with_suffix("").parts)) for each in files()}
     names = {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
-    return {name for name in names & known if name.startswith(room)}
+    return {name for name in names & known_modules() if name.startswith(room)}
 
 
 def test_no_room_has_an_import_circle_inside():
