@@ -44,7 +44,7 @@ def test_a_program_answers_lines_as_translate_does(run: Any, model: Model, tmp_p
 
 @pytest.mark.parametrize(
     ("run", "members"),
-    [("onnx", 1), ("onnx", 2), pytest.param("ctranslate2", 1, marks=pytest.mark.medium)],
+    [("onnx", 2), pytest.param("ctranslate2", 1, marks=pytest.mark.medium)],
     indirect=["run"],
 )
 def test_a_program_gives_the_probability_that_translate_gives(
@@ -76,7 +76,7 @@ fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=
 """Hugging Face has the same `lines.py`, and takes seconds to start."""
 
 
-@fast
+@pytest.mark.parametrize("run", ["node", "ctranslate2"], indirect=True)  # ONNX in Python has the same `lines.py`
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [

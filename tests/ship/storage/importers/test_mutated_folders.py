@@ -30,7 +30,7 @@ def pickled(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("pickles", [False, True])
-@pytest.mark.parametrize("n_files", [40, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_files", [20, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_damaged_folder_is_refused_or_is_imported(marian: Path, tmp_path: Path, pickles: bool, n_files: int) -> None:
     folder = Path(shutil.copytree(marian, tmp_path / "folder"))
     if pickles:
