@@ -10,7 +10,7 @@ from glassformer.data.datasets import dates
 
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
 
-TEXTS = [source for source, _ in dates(250, seed=8)]
+TEXTS = [source for source, _ in dates(80, seed=8)]
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +44,18 @@ def test_translate_in_int8_says_how_many_answers_changed(call, run, lines):
     assert "ctranslate2 in int8: equal to numpy on " in answer.err
 
 
-def test_evaluate_in_int8_shows_each_metric_in_both(call, run, table):
-    answer = call("evaluate", run, table, "--engine", "ctranslate2", "--precision", "int8", "--json")
-    exact = json.loads(call("evaluate", run, table, "--json").out)["metrics"]
+def test_evaluate_in_int8_shows_each_metric_in_both(call, run, few):
+    answer = call("evaluate", run, few, "--engine", "ctranslate2", "--precision", "int8", "--json")
+    exact = json.loads(call("evaluate", run, few, "--json").out)["metrics"]
     assert answer.code == 0
-    head, *rows = answer.err[answer.err.index("the first 200 rows") :].splitlines()[1:]
+    head, *rows = answer.err[answer.err.index("the first 24 rows") :].splitlines()[1:]
     assert head.split("  ")[0] == "metric"
     assert "numpy, float32" in head
     assert "ctranslate2, int8" in head
     shown = {name: (float(float32), float(int8)) for name, float32, int8 in map(str.split, rows)}
     assert shown.keys() == exact.keys()
     assert shown["exact_match"][0] == pytest.approx(100 * exact["exact_match"]["value"], abs=0.01)
-    now = json.loads(answer.out)["metrics"]  # the table has 200 rows, all of them the first
+    now = json.loads(answer.out)["metrics"]  # the table has 24 rows, all of them the first
     assert shown["bleu"][1] == pytest.approx(now["bleu"]["value"], abs=0.01)
 
 

@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 
+from glassformer.ship.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to
 from tests.ship.storage.importers.conftest import write_marian
 
@@ -53,13 +54,18 @@ def test_every_verb_takes_the_model(imported: tuple[Path, str], tmp_path: Path) 
     assert explained.code == 0, explained.err
 
 
-def test_an_output_that_exists_is_kept(imported: tuple[Path, str], folder: Path) -> None:
-    model, _ = imported
-    before = model.read_bytes()
+def test_an_output_that_exists_is_kept_and_without_transformers_nothing_is_compared(
+    folder: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.safetensors"
+    model.write_text("mine")
     refused = answer_to("import", folder, "--out", model)
-    assert (refused.code, model.read_bytes()) == (1, before)
+    assert (refused.code, model.read_text()) == (1, "mine")
     assert "the output exists already" in refused.err
-    assert answer_to("import", folder, "--out", model, "--overwrite").code == 0
+    with mock.patch.dict("sys.modules", {"transformers": None}):
+        answer = answer_to("import", folder, "--out", model, "--overwrite")
+    assert (answer.code, ModelFile.load(model).data.imported_from) == (0, folder.name)
+    assert "not compared with transformers" in answer.err
 
 
 def test_a_folder_that_is_not_marian_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -73,10 +79,3 @@ def test_a_marian_folder_as_a_model_names_the_verb(folder: Path) -> None:
     refused = answer_to("info", folder)
     assert refused.code == 1
     assert "glassformer import" in refused.err
-
-
-def test_without_transformers_it_says_that_nothing_was_compared(folder: Path, tmp_path: Path) -> None:
-    with mock.patch.dict("sys.modules", {"transformers": None}):
-        answer = answer_to("import", folder, "--out", tmp_path / "model.safetensors")
-    assert (answer.code, (tmp_path / "model.safetensors").is_file()) == (0, True)
-    assert "not compared with transformers" in answer.err

@@ -93,7 +93,8 @@ def test_without_weights_the_steps_that_need_them_are_not_judged(case):
 
 
 def test_a_corrupted_number_turns_its_step_red(trace):
-    outputs = [step.output for step in trace.steps]
+    outputs = [step.output for step in trace.steps if ".0." not in step.output]  # the layers are alike
+    assert len(outputs) > 40
     for name in outputs:
         array = trace.array(name).copy()
         array[(0,) * array.ndim] += 1e-3 * max(1.0, np.abs(array).max())

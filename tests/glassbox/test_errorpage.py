@@ -120,7 +120,7 @@ def test_no_text_of_a_row_a_column_or_a_name_is_markup() -> None:
     assert r"a\x1b[31m\u200bbc" in found.text
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1), st.text()), min_size=1, max_size=4))
 def test_any_text_is_only_text(rows: list[tuple[str, str, str]]) -> None:
     page = page_of(*rows, columns={source: ["x"] * len(rows) for source, _, _ in rows})

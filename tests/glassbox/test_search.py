@@ -51,7 +51,7 @@ def recorded(
     )[0]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     vocabulary=st.integers(3, 7),
@@ -76,7 +76,7 @@ def test_it_finds_what_the_search_of_the_engine_finds(
         assert math.isclose(one.rank_score, other.rank_score, abs_tol=1e-4)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), vocabulary=st.integers(3, 7), longest=st.integers(1, 8))
 def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> None:
     next_log_probs = table(seed, vocabulary)
@@ -85,7 +85,7 @@ def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> 
     assert (tuple(found.ids), found.finished) == (expected.ids, expected.finished)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), widths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
 def test_searches_side_by_side_are_those_alone_and_compute_nothing_twice(seed: int, widths: list[int]) -> None:
     next_log_probs, computed = table(seed, 6), set[Sequence[int]]()
@@ -104,7 +104,7 @@ def test_the_largest_numbers_are_the_first_of_a_stable_sort(numbers: list[float]
     assert largest(np.array(numbers), n).tolist() == np.argsort(-np.array(numbers), kind="stable")[:n].tolist()
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), num_beams=st.integers(1, 4), alpha=st.sampled_from([0.0, 0.6]))
 def test_the_record_holds_together(seed: int, num_beams: int, alpha: float) -> None:
     next_log_probs = table(seed, 6)

@@ -24,8 +24,8 @@ from tests.untrained import drawn_model
 
 @pytest.fixture(scope="module")
 def patient(model_path: Path) -> Iterator[Running]:
-    """A server with the default limits, but for slow clients on a slow machine."""
-    with running(model_path, body_seconds=GUARD) as server:
+    """A server with the default limits, but for slow clients on a slow machine, and a maximum of 4 MB."""
+    with running(model_path, body_bytes=4_000_000, body_seconds=GUARD) as server:
         yield server
 
 
@@ -56,9 +56,9 @@ def test_a_body_without_end_is_refused_and_the_others_are_served(patient: Runnin
             while n_chunks < 10_000:
                 endless.sendall(chunk)
                 n_chunks += 1
-                if n_chunks in (100, 1000):
+                if n_chunks in (10, 50):
                     assert patient.get() == {"status": "ok"}
-        assert 1000 < n_chunks < 10_000
+        assert 60 < n_chunks < 10_000
         assert patient.text("/metrics").count('route="/api/translate",status="413"} 1.0') == 1
         assert patient.complaints() == ""
 
@@ -158,7 +158,7 @@ def wait_until_refused(server: Running) -> None:
 
 
 def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
-    with running(slow_model, compute_seconds=3) as server, server.post("/api/trace", SLOW) as opened:
+    with running(slow_model, compute_seconds=1) as server, server.post("/api/trace", SLOW) as opened:
         assert server.get() == {"status": "ok"}
         status, answer = read_answer(opened)
         assert (status, answer["error"]["what"]) == (504, "the computation took too long")
@@ -176,11 +176,10 @@ def test_a_connection_for_which_there_is_no_room_gets_503(slow_model: Path) -> N
             assert read_all(other).startswith(b"HTTP/1.1 503 ")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_server_that_computes_for_too_long(slow_model: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_a_server_that_computes_for_too_long(slow_model: Path) -> None:
     with running(slow_model, compute_seconds=3600, drain_seconds=0.3) as server:
         with computing(server) as opened:
-            server.send_signal(number)
+            server.send_signal(signal.SIGTERM)
             assert read_answer(opened)[0] == 503
         assert server.wait() == 0
         assert server.complaints() == ""
