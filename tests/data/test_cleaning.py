@@ -21,7 +21,7 @@ from glassformer.data.tables import Table, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
 
-quick = settings(max_examples=100, deadline=None)
+quick = settings(max_examples=30)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
 tables = st.lists(st.tuples(texts, texts), min_size=1, max_size=30)
 options = st.builds(

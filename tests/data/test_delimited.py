@@ -63,11 +63,11 @@ LARGE_CELLS = {
     "the module's limit": "x" * MODULE_LIMIT,
     "one more": "x" * (MODULE_LIMIT + 1),
     "a comma in it": "x" * 70_000 + "," + "y" * 70_000,
-    "lines that look like rows": "a,b\n" * 50_000,
-    "lines that end in \\r\\n": "a,b\r\n" * 40_000,
-    "doubled quotes": 'say "yes", "no"\n' * 20_000,
-    "nothing but quotes": '"' * 300_000,
-    "a million letters": "é" * 1_000_000,
+    "lines that look like rows": "a,b\n" * 35_000,
+    "lines that end in \\r\\n": "a,b\r\n" * 28_000,
+    "doubled quotes": 'say "yes", "no"\n' * 9_000,
+    "nothing but quotes": '"' * 140_000,
+    "letters of two bytes": "é" * 200_000,
 }
 
 
@@ -161,7 +161,7 @@ large = st.builds(lambda cell, times: cell * times, cells, st.sampled_from([1, 1
 tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60)
 @given(tables, st.booleans())
 def test_all_rows_of_a_valid_table_are_kept_except_those_that_are_too_long(rows, all_quoted):
     quoting, end = (csv.QUOTE_ALL, "\n") if all_quoted else (csv.QUOTE_MINIMAL, "\r\n")
@@ -181,7 +181,7 @@ plain = st.text("ab é", min_size=1, max_size=9)
 damage = st.sampled_from(['"', 'x,"', 'x,"y', '"x,y', 'x,"""', 'x,""""y', 'x,"y"z'])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(plain, plain) | damage, min_size=1, max_size=40), st.sampled_from([5, 30, 2**24]))
 def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
     """Whatever is wrong, and wherever memory ends: no line is left out, none is read as two rows."""
@@ -207,40 +207,38 @@ def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
 
 # Time and memory
 
-PATHOLOGICAL = {
-    "an unclosed quote in every line": "'\"a\\n' * 100_000",
-    "an unclosed quote in every hundredth line": "('\"a\\n' + 'b,\"\"\\n' * 99) * 1_000",
-    "three quotes in every line": '\'x,"""\\n\' * 100_001',
-    "text after a closing quote in every line": "'x,\"y\"z\\n' * 100_000",
-    "one line of quotes": "'\"' * 1_000_001",
-}
-
-
-@pytest.mark.parametrize("limit", [60, 2**24])
-@pytest.mark.parametrize("name", PATHOLOGICAL)
-def test_time_grows_no_faster_than_the_file(name, limit):
-    """Twice or three times the work of reading would do; a quadratic one would take hours, and the test fails."""
-    program = f"""
+PATHOLOGICAL = """
 import io
 from glassformer.data import delimited
 from glassformer.data.lines import Lines
-delimited.MAX_ROW_CHARACTERS = {limit}
-text = {PATHOLOGICAL[name]}
-rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
-assert any(row.fault for row in rows)
+
+for text in (
+    '"a\\n' * 50_000,  # an unclosed quote in every line
+    ('"a\\n' + 'b,""\\n' * 99) * 500,  # in every hundredth
+    ('x,' + 3 * '"' + '\\n') * 50_001,  # three quotes in every line
+    'x,"y"z\\n' * 50_000,  # text after a closing quote in every line
+    '"' * 500_001,
+):
+    for delimited.MAX_ROW_CHARACTERS in (60, 2**24):
+        rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+        assert any(row.fault for row in rows)
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=600)
+
+
+def test_time_grows_no_faster_than_the_file():
+    """Twice or three times the work of reading would do; a quadratic one would take many minutes."""
+    subprocess.run([sys.executable, "-c", PATHOLOGICAL], check=True, timeout=120)
 
 
 def test_memory_stays_bounded_after_a_quote_that_is_never_closed(monkeypatch):
-    """A megabyte behind the quote, of which four thousand characters may be held."""
+    """Half a megabyte behind the quote, of which four thousand characters may be held."""
     monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
-    lines = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**15))
+    lines = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**14))
     tracemalloc.start()
     try:
         n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert n_rows == 2**15
+    assert n_rows == 2**14
     assert peak < 400_000

@@ -136,7 +136,7 @@ hostile = st.text(
 hostile_rows = st.lists(st.tuples(hostile, hostile), min_size=1, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50)
 @given(hostile_rows, st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
 def test_csv_cells_are_read_as_the_csv_module_writes_and_reads_them(folder, rows, quoting, bom):
     content = csv_bytes(rows, quoting=quoting)
@@ -145,7 +145,7 @@ def test_csv_cells_are_read_as_the_csv_module_writes_and_reads_them(folder, rows
     assert pairs_of(put(folder, "pairs.csv", b"\xef\xbb\xbf" * bom + content)) == rows
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(st.text('",\r\nab ', max_size=24))
 def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
     try:
@@ -160,7 +160,7 @@ def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
         assert read_column(path, 0, HEADLESS).cells == [row[0] if row else "" for row in oracle]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(hostile_rows, st.booleans())
 def test_cells_of_other_formats_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(put(folder, "pairs.jsonl", jsonl_bytes(rows, ascii_only))) == rows
@@ -173,7 +173,7 @@ def test_cells_of_other_formats_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(f"{one},{other}") == lines
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r\0\ufeff", exclude_categories=["Cs"]), max_size=6)))
 def test_lines_split_at_line_feeds_only(folder, lines):
     content = "".join(line + "\n" for line in lines).encode()
@@ -690,7 +690,7 @@ def test_without_pyarrow_the_extra_is_named(folder, monkeypatch, name, feature):
     assert error.hint == "pip install 'glassformer[parquet]'"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.parquet"]),
     st.binary(max_size=60) | st.text('{}[]":,xy1\t\n\r\\u0 ', max_size=40).map(str.encode),

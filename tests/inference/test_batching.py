@@ -80,10 +80,10 @@ def assert_alike(found: list[list[Translation]], alone: list[list[Translation]])
 
 
 def test_every_thread_gets_the_answers_that_its_texts_have_alone(translator: Translator) -> None:
-    requests = [texts(1 + seed % 3, seed) for seed in range(60)]
+    requests = [texts(1 + seed % 3, seed) for seed in range(24)]
     alone = [translator.translate(request) for request in requests]
     batches: list[Batch] = []
-    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(30) as pool:
+    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(12) as pool:
         batching.worker.on_batch = batches.append
         assert_alike(list(pool.map(batching.translate, requests)), alone)
     assert sum(batch.n_requests for batch in batches) == len(requests)
@@ -91,7 +91,7 @@ def test_every_thread_gets_the_answers_that_its_texts_have_alone(translator: Tra
 
 
 def test_every_coroutine_gets_its_answers_with_its_own_options(translator: Translator) -> None:
-    requests = [(texts(2, seed), {"num_beams": 1 + seed % 3}) for seed in range(30)]
+    requests = [(texts(2, seed), {"num_beams": 1 + seed % 3}) for seed in range(12)]
 
     async def all_of_them(batching: BatchingTranslator) -> list[Any]:
         return await asyncio.gather(*(batching.atranslate(given, **options) for given, options in requests))

@@ -33,7 +33,7 @@ def table_of(targets: Sequence[str]) -> Table:
 def compared(a: Sequence[Sequence[str]], b: Sequence[Sequence[str]], targets: Sequence[str], **more) -> Comparison:
     """Compare texts; a side has a list of texts for each seed."""
     sides = ([Answers(f"model {i}", texts) for i, texts in enumerate(side)] for side in (a, b))
-    return compare(*sides, table_of(targets), **more)
+    return compare(*sides, table_of(targets), **{"resamples": 100} | more)
 
 
 def sentences(n: int, seed: int) -> list[str]:
@@ -71,10 +71,10 @@ def n_found(n_seeds: int, gain: float, trials: int, n_rows: int = 300) -> int:
     return found
 
 
-@pytest.mark.parametrize("n_seeds", [1, 2, 3])
+@pytest.mark.parametrize("n_seeds", [1, 3])
 def test_equal_recipes_differ_in_at_most_one_trial_of_ten(n_seeds, monkeypatch):
     monkeypatch.setattr(comparison, "COMPARED", ("exact_match",))
-    assert n_found(n_seeds, gain=0, trials=60) <= 6
+    assert n_found(n_seeds, gain=0, trials=30) <= 3
 
 
 @pytest.mark.parametrize("n_seeds", [1, 3])
@@ -86,17 +86,19 @@ def test_a_better_recipe_is_found(n_seeds, monkeypatch):
 @pytest.mark.parametrize(("name", "scorer"), [("bleu", BLEU(force=True)), ("chrf", CHRF())])
 def test_p_is_that_of_the_paired_test_of_sacrebleu(name, scorer, monkeypatch):
     monkeypatch.setattr(logging.getLogger("sacrebleu"), "disabled", True)
+    monkeypatch.setattr(comparison, "COMPARED", (name,))
     targets = sentences(60, seed=1)
-    for fraction in (0.2, 0.24, 0.5):
+    for fraction in (0.2, 0.24):
         a, b = changed(targets, 0.2, seed=2), changed(targets, fraction, seed=3)
-        found = compared([a], [b], targets).metrics[name]
+        found = compared([a], [b], targets, resamples=1000).metrics[name]
         test = PairedTest([("a", a), ("b", b)], {name: scorer}, [targets], test_type="ar", n_samples=1000)
         ((_, theirs),) = [scores for key, scores in test()[1].items() if key != "System"]
         assert found.b == pytest.approx(theirs.score)
         assert found.p == pytest.approx(theirs.p_value, abs=0.05)  # both are drawn
 
 
-def test_p_of_exact_match_is_that_of_the_sign_test():
+def test_p_of_exact_match_is_that_of_the_sign_test(monkeypatch):
+    monkeypatch.setattr(comparison, "COMPARED", ("exact_match",))
     targets = [f"{row}" for row in range(100)]
     a = ["wrong" if row < 14 else text for row, text in enumerate(targets)]
     b = ["wrong" if 14 <= row < 20 else text for row, text in enumerate(targets)]
@@ -110,7 +112,7 @@ def test_p_of_exact_match_is_that_of_the_sign_test():
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 99), st.integers(1, 3), st.integers(1, 3), st.floats(0, 0.6))
 def test_the_sides_can_be_exchanged(seed, n_a, n_b, fraction):
     targets = sentences(MIN_ROWS, seed)
@@ -139,10 +141,8 @@ def test_the_same_seed_gives_the_same_figures_and_the_verdict_is_in_words():
     assert found != compared([a], [b], targets, seed=2)
     one = found.metrics["word_error_rate"]
     assert one.better == "B"
-    assert (
-        one.verdict
-        == f"B is better by {-100 * one.difference:.2f} points ({-100 * one.high:.2f} to {-100 * one.low:.2f})"
-    )
+    least, most = f"{-100 * one.high:.2f}", f"{-100 * one.low:.2f}"
+    assert one.verdict == f"B is better by {-100 * one.difference:.2f} points ({least} to {most})"
     assert found.metrics["bleu"].signature.startswith("nrefs:1|")
     close = compared([a], [changed(targets, 0.3, seed=4)], targets).metrics["chrf"]
     assert close.better == ""
@@ -170,22 +170,22 @@ def test_a_source_with_several_targets_is_one_item():
     table, more = as_table([*pairs, ("s0", "other")]), ["t0"]
     texts = [target for _, target in pairs]
     a, b = Answers("a", ["other", *texts[1:], *more]), Answers("b", [*texts, *more])
-    assert compare([a], [b], table).metrics["exact_match"].difference == 0
-    assert compare([a], [b], table).items == 20
-    assert compare([a], [b], table, group=False).items == 21
+    found = compare([a], [b], table, resamples=10)
+    assert (found.metrics["exact_match"].difference, found.items) == (0, 20)
+    assert compare([a], [b], table, group=False, resamples=10).items == 21
 
 
 def test_tokens_of_two_vocabularies_are_not_compared():
     targets = sentences(20, seed=1)
     tokenizers = [learn(texts, SideSettings(kind="characters")) for texts in (targets, [*targets, "é"])]
     one, other = (Answers("model", targets, tokenizer) for tokenizer in tokenizers)
-    table = table_of(targets)
-    assert tuple(compare([one], [one], table).metrics) == COMPARED
+    table, few = table_of(targets), {"resamples": 10}
+    assert tuple(compare([one], [one], table, **few).metrics) == COMPARED
     for sides in ([one], [other]), ([Answers("file", targets)], [Answers("file", targets)]):
-        found = compare(*sides, table)
+        found = compare(*sides, table, **few)
         assert tuple(found.metrics) == tuple(name for name in COMPARED if name != "token_error_rate")
         assert found.notes[0].startswith("token_error_rate is not compared: ")
-    assert compare([one], [Answers("file", targets)], table).notes == ()
+    assert compare([one], [Answers("file", targets)], table, **few).notes == ()
 
 
 def test_what_cannot_be_compared_is_an_error():

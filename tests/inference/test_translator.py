@@ -60,7 +60,7 @@ texts_of_the_alphabet = st.text(ALPHABET, max_size=24)
 # --- Order, and the same answer in any batch ---
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(
     texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=10),
     shuffle=st.randoms(use_true_random=False),
@@ -164,7 +164,7 @@ def test_a_translator_that_has_worked_can_be_copied_and_sent_to_another_process(
         assert copied.translate(texts) == answers
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10)
 @given(texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=4), num_beams=st.integers(1, 4))
 def test_answers_have_no_special_tokens(texts: list[str], num_beams: int) -> None:
     for answer in translator().translate(texts, num_beams=num_beams, num_return_sequences=num_beams):

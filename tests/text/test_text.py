@@ -46,7 +46,7 @@ ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 subword_kinds = pytest.mark.parametrize("kind", ["bpe", "unigram"])
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=15)
 
 
 @cache
@@ -107,24 +107,23 @@ def reloaded(kind: str) -> Tokenizer:
     return Tokenizer.from_dict(json.loads(json.dumps(learned(kind).to_dict())))
 
 
-@subword_kinds
-def test_learning_in_another_process_gives_the_same(kind: str) -> None:
+def test_learning_in_another_process_gives_the_same() -> None:
     code = (
         "import json, sys\n"
         "from glassformer.paper.settings import SideSettings\n"
         "from glassformer.text import learn\n"
-        "texts, side = json.load(sys.stdin)\n"
-        "print(json.dumps(learn(texts, SideSettings(**side)).to_dict()))"
+        "texts, sides = json.load(sys.stdin)\n"
+        "print(json.dumps([learn(texts, SideSettings(**side)).to_dict() for side in sides]))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code],
-        input=json.dumps([CORPUS, KINDS[kind].model_dump()]),
+        input=json.dumps([CORPUS, [KINDS[kind].model_dump() for kind in ("bpe", "unigram")]]),
         env={**os.environ, "TOKENIZERS_PARALLELISM": "true"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(ran.stdout) == learned(kind).to_dict()
+    assert json.loads(ran.stdout) == [learned(kind).to_dict() for kind in ("bpe", "unigram")]
 
 
 @every_kind
@@ -303,15 +302,6 @@ def test_the_preset_setting_gives_ascii68() -> None:
     assert lowered.encode("AZ") == lowered.encode("az") == [36, 61]
 
 
-def test_a_sentence_has_seven_words_and_nine_with_its_frame() -> None:
-    sentence = "this is a sentence from the dataset"
-    tokenizer = learn([sentence], SideSettings(kind="words"))
-    ids = tokenizer.encode(sentence)
-    assert len(ids) == 7
-    assert tokenizer.tokens(tokenizer.frame(ids)) == ["<bos>", *sentence.split(), "<eos>"]
-    assert len(tokenizer.frame(ids)) == 9
-
-
 # The vocabulary
 
 
@@ -361,16 +351,6 @@ def test_words_are_sorted_by_descending_count_then_by_text() -> None:
     assert cut.tokens(range(4, len(cut))) == ["c", "b", "a"]
     frequent = learn(["c b a", "b c d", "c"], SideSettings(kind="words", min_count=2))
     assert frequent.tokens(range(4, len(frequent))) == ["c", "b"]
-
-
-def test_a_word_with_the_written_form_of_a_special_token_is_an_ordinary_piece() -> None:
-    tokenizer = learn(["end <eos> here"], SideSettings(kind="words"))
-    ids = tokenizer.encode("<eos> here")
-    assert tokenizer.tokens(ids) == ["<eos>", "here"]
-    assert tokenizer.vocabulary.pieces.count("<eos>") == 2
-    assert tokenizer.vocabulary.eos_id not in ids
-    assert tokenizer.decode(tokenizer.frame(ids)) == "<eos> here"
-    assert Tokenizer.from_dict(tokenizer.to_dict()).encode("<eos> here") == ids
 
 
 @quick
@@ -561,7 +541,7 @@ def test_words_without_unk_that_exceed_vocabulary_size_are_an_error() -> None:
 
 
 @subword_kinds
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15)
 @given(texts=st.lists(ANY_TEXTS, min_size=1, max_size=5), size=st.integers(30, 200))
 def test_any_learned_texts_are_decoded_unchanged(kind: str, texts: list[str], size: int) -> None:
     side = KINDS[kind].model_copy(update={"vocabulary_size": size, "normalization": "none"})

@@ -287,6 +287,7 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better(tmp_path, 
     assert chosen in run.directory.card.read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("every_update_tells")
 def test_a_loss_that_is_no_number_stops_the_run_in_words(tmp_path):
     training = {"steps": 50, "learning_rate": 1e30, "validate_beams": 2}
     with pytest.raises(RunError, match="training diverged: the loss is not finite") as caught:

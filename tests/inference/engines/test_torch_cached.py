@@ -84,7 +84,7 @@ def close(found: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("n_sentences", [1, 2, 5])
+@pytest.mark.parametrize("n_sentences", [1, 5])
 def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
     changes: dict[str, Any], n_sentences: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
 
 
 @each_kind
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4)
 @given(
     n_sentences=st.integers(1, 3),
     width=st.integers(1, 3),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -108,11 +108,11 @@ def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 few_positions = pytest.mark.usefixtures("_few_positions")
 
 
-@pytest.fixture(params=[1, 3], ids=["1 core", "3 cores"])
-def _cores(request: pytest.FixtureRequest) -> Iterator[None]:
-    """More batches than one are searched in as many threads."""
+@pytest.fixture
+def _cores() -> Iterator[None]:
+    """More batches than one are searched in as many threads; the other tests have one."""
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
+    torch.set_num_threads(3)
     yield
     torch.set_num_threads(before)
 
@@ -123,7 +123,7 @@ on_any_cores = pytest.mark.usefixtures("_cores")
 # --- A26: greedy = arg-max each step = beam of 1 ---
 
 
-SOURCES, LONGEST = random_sources(500, longest=14), 12
+SOURCES, LONGEST = random_sources(200, longest=14), 12
 
 
 def by_length(answer: Callable[[list[list[int]]], list[list[int]]]) -> list[list[int]]:
@@ -151,40 +151,11 @@ def argmax_without_cache(model: Transformer, sources: list[list[int]]) -> list[l
 def test_greedy_search_is_the_argmax_without_a_cache(model: Transformer, engine: TorchEngine) -> None:
     greedy = [with_eos(best) for (best,) in search(engine, SOURCES, GREEDY, LONGEST)]
     assert greedy == by_length(lambda sources: argmax_without_cache(model, sources))
-    assert len({tuple(ids) for ids in greedy}) > 100  # the model does not always say the same
+    assert len({tuple(ids) for ids in greedy}) > 50  # the model does not always say the same
     assert {ids[-1] == EOS for ids in greedy} == {True, False}
 
 
-# --- The same answer in any batch ---
-
-
-@on_any_cores
-@same_examples(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sources=st.lists(framed, min_size=1, max_size=10),
-    copies=st.integers(1, 2),
-    shuffle=st.randoms(use_true_random=False),
-    positions=st.sampled_from([1, 40, 150, 8192]),
-    decoding=st.sampled_from([GREEDY, BEAM, BEST]),
-)
-def test_neighbours_order_and_padding_never_change_an_answer(
-    engine: TorchEngine,
-    sources: list[list[int]],
-    copies: int,
-    shuffle: random.Random,
-    positions: int,
-    decoding: DecodingSettings,
-) -> None:
-    batch = sources * copies
-    shuffle.shuffle(batch)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "BATCH_POSITIONS", positions)
-        together = search(engine, batch, decoding, 8)
-    alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
-    for source, answers in zip(batch, together, strict=True):
-        expected = alone[tuple(source)]
-        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
-        assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
+# --- The same answer in any batch: see also the tests of the NumPy engine ---
 
 
 def with_twins(model: Transformer, noise: float) -> Transformer:
@@ -202,19 +173,9 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "one head of seven": [{"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True}],
     "as wide as the demo": [{"d_model": 128, "d_ff": 512, "n_heads": 4}],
     "a wide feed-forward": [{"d_ff": 2048}],
-    "an ensemble of five": [{}, {}, {}, {}, {}],
+    "an ensemble of three": [{}, {}, {}],
 }
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
-
-
-@same_examples(max_examples=15)
-@given(sources=st.lists(framed, min_size=1, max_size=8), seed=st.integers(0, 3))
-def test_samples_depend_on_seed_and_source_alone(engine: TorchEngine, sources: list[list[int]], seed: int) -> None:
-    decoding = DecodingSettings(do_sample=True, num_return_sequences=3, seed=seed)
-    together = search(engine, sources, decoding, 6)
-    for source, answers in zip(sources, together, strict=True):
-        (expected,) = search(engine, [source], decoding, 6)
-        assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
 
 
 @few_positions
@@ -229,7 +190,6 @@ def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
             assert [answer.ids for answer in answers] == [answer.ids for answer in alone]
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 70), max_size=40), width=st.integers(1, 6), positions=st.sampled_from([1, 64, 500])
 )
@@ -334,11 +294,11 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
 def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(100, longest=14)
+    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(60, longest=14)
     best = BEST.model_copy(update={"length_alpha": alpha})
     found = [answer for (answer,) in search(engine, sources, best, LONGEST)]
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
-    assert 10 < n_certain < 90
+    assert 6 < n_certain < 54
     monkeypatch.setattr(engines, "wants_greedy_first", lambda _decoding: False)
     for answer, (expected,) in zip(found, search(engine, sources, best, LONGEST), strict=True):
         assert answer.ids == expected.ids
@@ -355,7 +315,7 @@ def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) 
     return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
 
 
-@settings(max_examples=25, deadline=None)
+@same_examples(max_examples=10)
 @given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
 def test_scores_of_pairs_are_those_of_each_pair_by_itself(
     model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
@@ -437,7 +397,7 @@ def test_a_new_engine_sees_the_weights_that_were_changed() -> None:
 # --- Learned positions end ---
 
 
-@pytest.mark.parametrize("max_length", [5, 12, 16])
+@pytest.mark.parametrize("max_length", [5, 12])
 def test_learned_positions_serve_to_the_last(max_length: int) -> None:
     """Their number need not be a multiple of the padding."""
     model = random_model(positions="learned", max_length=max_length)

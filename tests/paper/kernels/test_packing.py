@@ -18,7 +18,7 @@ from glassformer.paper.settings import ModelSettings
 SIZE = 13  # of both vocabularies
 lengths_of_sentences = st.lists(st.integers(0, 15), min_size=1, max_size=7).filter(any)
 longer = st.integers(0, 3)
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=20)
 
 
 def layout_of(lengths: list[int], extra: int = 0) -> Layout:
@@ -73,7 +73,7 @@ def test_packing_undoes_padding_and_padding_all_but_what_was_padding(lengths: li
     assert torch.equal(layout.pad(layout.pack(full)), full.masked_fill(hidden[:, :, None], 0))
 
 
-@quick
+@settings(max_examples=8)
 @given(lengths_of_sentences, longer)
 def test_gradients_go_back_to_where_the_numbers_came_from(lengths: list[int], extra: int) -> None:
     layout = layout_of(lengths, extra)
@@ -128,7 +128,7 @@ def gradients(model: Transformer, hidden: Tensor, towards: Tensor) -> dict[str, 
 
 
 @each_kind
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6)
 @given(
     sentences=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5),
     seed=st.integers(0, 10_000),
