@@ -48,25 +48,26 @@ export function header(app) {
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
-        probabilityOf(trace),
-        el('small', el('span.long', ' model’s probability'), ` ${percent(Math.exp(best.score))}`),
+        probabilityOf(trace, best),
         warnings.output.map(warning),
       ],
-      `probability of the output under the model, not that it is right; length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
+      `length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
     ),
     goldOf(app),
   );
 }
 
-/** The calibrated probability; the server of an older model has none. */
-const probabilityOf = ({ probability }) =>
-  probability === null || probability === undefined
-    ? null
+/** One probability: the calibrated one, or where there is none that of the model. */
+function probabilityOf({ probability }, { score }) {
+  const own = percent(Math.exp(score));
+  return probability === null || probability === undefined
+    ? el('small', { title: 'the probability of the output under the model, not that it is right' }, el('span.long', ' model’s probability'), ` ${own}`)
     : el(
         'small',
-        { title: 'calibrated on held-out rows: of answers with 90 %, about nine of ten are right', data: { probability } },
-        ` right with probability ${percent(probability)},`,
+        { title: `calibrated on held-out rows: of answers with 90 %, about nine of ten are right. The probability under the model is ${own}`, data: { probability } },
+        ` right with probability ${percent(probability)}`,
       );
+}
 
 const pair = (name, value, title = null) => el('div', { title }, el('dt', name), el('dd', value));
 

@@ -1,12 +1,13 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
-import { el, range } from 'glassbox/dom.js';
+import { button, el, range } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { kindOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
 import { dot, headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
+import { visible } from 'glassbox/trace.js';
 
 const PLACES = {
   previous: 'the token before',
@@ -14,7 +15,6 @@ const PLACES = {
   first: 'the first token',
   copying: 'a source token with the same text as the output token, in the steps that have one',
 };
-const LEAST = 0.01; // nats that an answer loses without a head that it needs
 const SURE = 0.999; // a probability above which that of any other token says more
 
 export const heads = {
@@ -22,8 +22,9 @@ export const heads = {
   draw(app) {
     const { trace } = app;
     const answer = headsOfAnswer(app);
+    const { shared } = answer ?? {};
     const all = headsOf(trace, answer);
-    const found = answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
+    const found = shared ? headsOfShared(all, shared) : answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
     const layers = trace.attentions().length;
     return {
       words: [
@@ -31,16 +32,48 @@ export const heads = {
           `written last. This model has ${trace.axes.head.length} ` +
           `${trace.axes.head.length === 1 ? 'head' : 'heads side by side'} in each of its ${layers} attentions, one in each encoder layer and two in ` +
           `each decoder layer. ${whichOf(trace, answer, found)}`,
-        ...found.map((one) => whatItDoes(trace, one, answer)),
+        ...(shared ? whatIsShared(trace, shared, found) : found.map((one) => whatItDoes(trace, one, answer))),
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => figure(`head ${one.head} of ${titleOf(one.name)}`, headTile(app, { ...one, row: one.name.startsWith('decoder') ? hurt(one) : -1 }))),
+        found.map((one) => figure(`head ${one.head} of ${titleOf(one.name)}`, headTile(app, { ...one, row: rowOfHead(one, shared) }))),
       ),
+      more: shared && app.canEdit ? el('div.row', switchOff(app, shared)) : null,
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
   },
 };
+
+/** The row that a picture frames; of the encoder, where rows are no steps, none. */
+const rowOfHead = (one, shared) => (one.name.startsWith('decoder') ? (shared?.change.row ?? hurt(one)) : -1);
+
+const headsOfShared = (all, { name, heads: numbers }) => all.filter((one) => one.name === name && numbers.includes(one.head));
+
+/** "heads 0, 1 and 3 of decoder layer 0, cross-attention" */
+const namesOf = ({ name, heads: numbers }) => `heads ${numbers.join(', ').replace(/, (?=\d+$)/, ' and ')} of ${titleOf(name)}`;
+
+/** Heads that the answer can do without one at a time, and not all at once. */
+function whatIsShared({ axes, tokens, translation, vocabularies }, shared, found) {
+  const { row, id, p } = shared.change;
+  const token = axes[vocabularies.target.axis].labels[id];
+  const isDecoder = shared.name.startsWith('decoder');
+  const reads = found.map(({ head, weights }, i) => {
+    const most = rowOf(weights, row);
+    const key = most.indexOf(Math.max(...most));
+    const place = `${quoted(axes[shared.name.endsWith('.cross') ? 'source' : 'target'].labels[key])} (position ${key})`;
+    return `head ${head} ${i ? '' : 'has '}${percent(most[key])} ${i ? '' : 'of its weight '}on ${place}`;
+  });
+  return [
+    `No head alone changes this answer. Without ${namesOf(shared)}, all at once, “${visible(translation)}” becomes “${visible(shared.text)}” (greedy search): ` +
+      `in step ${row} the model writes ${quoted(token)} (${percent(p)}) instead of ${quoted(tokens.target_out[row])}. These heads share the work.`,
+    isDecoder ? `In step ${row}, ${reads.join(', ')}.` : null,
+  ];
+}
+
+function switchOff(app, shared) {
+  const edits = shared.heads.map((head) => `head ${shared.name} ${head} off`);
+  return button(`Switch off ${namesOf(shared)}`, () => app.edit([...app.words, ...edits]), { data: { key: 'without-shared' } });
+}
 
 /** All heads, each with its weights, its kind, and what the output tokens lose without it. */
 function headsOf(trace, answer) {
@@ -89,9 +122,10 @@ function whichOf(trace, answer, found) {
     return canCompute(trace)
       ? 'What this answer needs each of them for is being computed …'
       : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
-  const isNeeded = Math.max(...answer.heads.map(({ fall }) => fall)) > LEAST;
-  return `${isNeeded ? '' : 'This answer can do without any single one, since others do its work; which one is gone shows in how sure the model is. '}${
-    found.length > 1 ? 'These two are needed for different tokens:' : ''
+  if (answer.shared) return '';
+  const isNeeded = answer.heads.some(({ change }) => change);
+  return `${isNeeded ? '' : 'No head alone changes this answer, nor do all heads of one attention: others do their work, and what is off shows in how sure the model is. '}${
+    found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two are needed for different tokens:' : ''
   }`;
 }
 
@@ -99,7 +133,7 @@ function whichOf(trace, answer, found) {
 const hurt = ({ falls }) => (falls ? falls.indexOf(Math.max(...falls)) : 0);
 
 /** Where a head looks, and which output token it is needed for. */
-function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
+function whatItDoes(trace, { name, head, weights, kind, falls, change }, answer) {
   const { target_out: outputs } = trace.tokens;
   const title = `Head ${head} of ${titleOf(name)}`;
   const row = hurt({ falls });
@@ -117,5 +151,6 @@ function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
     return `${title} ${place}. Without it the probability of another token than ${quoted(outputs[row])} in step ${row} grows from ${before} to ${after}.`;
   }
   const [before, after] = scores.map((score) => probability(Math.exp(score)));
-  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}.`;
+  const other = change?.row === row ? `, and the model writes ${quoted(trace.axes[trace.vocabularies.target.axis].labels[change.id])}` : '';
+  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}${other}.`;
 }

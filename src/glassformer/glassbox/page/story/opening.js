@@ -8,9 +8,8 @@ import { warningsOf } from 'glassbox/frame.js';
 import { percent, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
-import { headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
-import { changeIn, crossOf, predictionsOf, readIn } from 'glassbox/story/thread.js';
+import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
 
 const [TOP, BOX, CHIP, WIDE] = [22, 24, 30, 200];
@@ -125,11 +124,10 @@ const again = (app) =>
 
 /** What can be switched off -> its edits. */
 function partsOf(app) {
-  const answer = headsOfAnswer(app, app.base, false);
-  const { name, head } = answer ? neededMost(answer) : { name: app.state.attention, head: app.state.head };
+  const { attention, head } = threadOf(app.base);
   return {
     'the position encoding': ['positions off'],
-    [`head ${head} of ${titleOf(name)}`]: [`head ${name} ${head} off`],
+    [`head ${head} of ${titleOf(attention)}`]: [`head ${attention} ${head} off`],
     'the cross-attention': crossOf(app.base).map((each) => `attention ${each} off`),
   };
 }

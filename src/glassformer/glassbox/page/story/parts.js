@@ -61,22 +61,26 @@ export const probabilityOf = (trace, row) => {
   return top.find(([id]) => id === outputs[row].id)?.[2] ?? (logProbs ? Math.exp(at(logProbs, [row, outputs[row].id])) : 0);
 };
 
-/** The weights of a head, with the tokens on the axes where they fit; a row is framed, or the rows of a set. */
+/** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
 export function headTile(app, { name, head, row }) {
   const weights = headOf(app.trace.get(`${name}.weights`), head);
   const [rows, columns] = weights.shape;
   const cell = Math.min(CELL, TILE / Math.max(rows, columns));
-  const isCross = name.endsWith('cross');
-  const all = app.trace.axes[weights.axes[0]];
-  const names = [isCross ? all.predicted : all.labels, app.trace.axes[weights.axes[1]].labels].map((texts) => texts.map((text) => cut(visible(text), 5)));
+  const [down, across] = weights.axes.map((axis) => app.trace.axes[axis]);
+  const names = [down.predicted ?? down.labels, across.labels].map((texts) => texts.map((text) => cut(visible(text), 5)));
   const isLabeled = cell >= SMALLEST;
-  const [left, top] = isLabeled ? [12 + LETTER * Math.max(...names[0].map((text) => text.length)), 24 + LETTER * Math.max(...names[1].map((text) => text.length))] : [18, 20];
+  const long = names.map((texts) => LETTER * Math.max(...texts.map((text) => text.length)));
+  const [left, top] = isLabeled ? [Math.max(60, 12 + long[0]), 42 + long[1]] : [60, 38];
   const [width, height] = [columns * cell, rows * cell];
+  const [ofRows, ofColumns] = [down.predicted ? 'writes' : 'token', name.endsWith('cross') ? 'source tokens (keys)' : 'keys'];
+  const title = `layer ${name.split('.')[1]}, head ${head}`;
   return image(
-    Math.max(left + width + 4, 190),
+    Math.max(left + width + 4, 220),
     top + height + 4,
-    `${titleOf(name)}, head ${head}: rows are ${isCross ? 'output tokens' : 'queries'}, columns ${isCross ? 'source tokens' : 'keys'}`,
-    label(left, 12, isCross ? 'source tokens (keys) →' : 'keys →'),
+    `${titleOf(name)}, head ${head}: rows are ${down.predicted ? 'output tokens' : 'queries'}, columns ${ofColumns}`,
+    svg('text.strong', { x: left, y: 13 }, title),
+    label(left, 30, `${ofColumns} →`),
+    label(left - 6, top - 6, `${ofRows} ↓`, 'end'),
     svg('rect.ground', { x: left, y: top, width, height }),
     heat(weights, 1, { x: left, y: top, width, height }),
     isLabeled
