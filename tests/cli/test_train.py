@@ -223,9 +223,6 @@ def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, tab
     assert same(run, tmp_path / "again")
 
 
-# Chance
-
-
 # Where a run may be written
 
 
@@ -300,35 +297,36 @@ def interrupted(table: Path, place: Path, settings: Settings, step: int) -> None
 
 @pytest.fixture(scope="module")
 def stopped_once(tmp_path_factory, table, run) -> Path:
-    place = tmp_path_factory.mktemp("stopped") / "run"
-    interrupted(table, place, settings_of(run), 90)
+    place, settings = tmp_path_factory.mktemp("stopped") / "run", settings_of(run)
+    shorter = settings.training.model_copy(update={"steps": 16, "warmup_steps": 2, "validate_every": 8})
+    interrupted(table, place, settings.model_copy(update={"training": shorter}), 10)
     return place
 
 
 @pytest.fixture
 def stopped(tmp_path, stopped_once) -> Path:
-    """A run of the recipe of `run`, stopped in the middle of an epoch."""
+    """A shorter run of the recipe of `run`, stopped in the middle of an epoch."""
     return Path(shutil.copytree(stopped_once, tmp_path / "stopped"))
 
 
 def test_a_run_is_resumed_with_other_settings_and_says_so_everywhere(call, table, stopped):
-    words = ("--set", "training.steps=95", "--set", "decoding.num_beams=3", "--precision", "float32")
+    words = ("--set", "training.steps=13", "--set", "decoding.num_beams=3", "--precision", "float32")
     answer = call("train", table, "--out", stopped, "--resume", *words)
     assert answer.code == 0, answer.err
-    assert "continues after step 90, from the weights of that step (not the best ones), with changes:" in answer.err
-    assert "  training.steps: 150 → 95\n  decoding.num_beams: 2 → 3\n" in answer.err
+    assert "continues after step 10, from the weights of that step (not the best ones), with changes:" in answer.err
+    assert "  training.steps: 16 → 13\n  decoding.num_beams: 2 → 3\n" in answer.err
     assert "training.precision" not in answer.err  # it was float32 already
     changes = [line["changes"] for line in history(stopped) if line["event"] == "started"][1]
     assert [(c["setting"], c["before"], c["after"], c["step"]) for c in changes] == [
-        ("training.steps", 150, 95, 90),
-        ("decoding.num_beams", 2, 3, 90),
+        ("training.steps", 16, 13, 10),
+        ("decoding.num_beams", 2, 3, 10),
     ]
     recipe = (stopped / "recipe.toml").read_text("utf-8")
-    assert f"#   training.steps: 150 → 95 (after step 90, {changes[0]['time']})\n" in recipe
+    assert f"#   training.steps: 16 → 13 (after step 10, {changes[0]['time']})\n" in recipe
     assert settings_of(stopped) == ModelFile.load(stopped).settings
-    assert settings_of(stopped).training.steps == 95
+    assert settings_of(stopped).training.steps == 13
     card = (stopped / "README.md").read_text("utf-8")
-    assert f"| changed after step 90, {changes[0]['time']} | decoding.num_beams: 2 → 3 |\n" in card
+    assert f"| changed after step 10, {changes[0]['time']} | decoding.num_beams: 2 → 3 |\n" in card
 
 
 def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, table, stopped):
