@@ -37,17 +37,16 @@ LEARNED: dict[str, Any] = {"positions": "learned", "max_length": 20}
 SHAPES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},
-    "gelu": {"activation": "gelu"},
-    "swish": {"activation": "swish", "seed": 2},
-    "output bias": {"output_bias": True},
-    "tied target": {"tied_embeddings": "target", "seed": 8},
     "tied all": {"tied_embeddings": "all"},
-    "learned positions": LEARNED,
     "few learned positions": {"positions": "learned", "max_length": 8},
-    "other sinusoids": {"position_base": 50.0},
-    "unscaled embeddings": {"scale_embeddings": False},
-    "attention bias": {"attention_bias": True, "seed": 6},
-    "other eps": {"norm_eps": 0.1},
+    "other constants": {
+        "activation": "swish",
+        "output_bias": True,
+        "position_base": 50.0,
+        "scale_embeddings": False,
+        "norm_eps": 0.1,
+        "seed": 2,
+    },
     "d_k unlike d_v": {"d_model": 30, "n_heads": 4, "d_k": 5, "d_v": 9, "d_ff": 33},
     "odd width": {**LEARNED, "d_model": 15, "n_heads": 3, "d_k": 1, "d_v": 2},
     "deeper decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "seed": 5},
@@ -148,19 +147,18 @@ def test_sinusoids_have_no_end(tmp_path: Path) -> None:
         assert answer.score == pytest.approx(right.score, abs=1e-3, rel=1e-6)  # a sum of 200
 
 
-@pytest.mark.parametrize("special", ["<pad>", "<unk>", "<bos>"])
-def test_no_special_token_is_written_and_scores_stay_the_models(special: str, tmp_path: Path) -> None:
-    model_file = untrained(loves=special)
+def test_no_special_token_is_written_and_scores_stay_the_models(tmp_path: Path) -> None:
+    model_file = untrained(loves="<unk>")
     exported, texts = Exported(write(model_file, tmp_path)), random_texts()
     forbidden = exported.model.search["forbidden_ids"]
     assert sorted(forbidden) == sorted(model_file.target_tokenizer.vocabulary.forbidden_ids)
     assert_same(exported.answer(texts, 4), model_file, texts, 4)
     exported.model.search = exported.model.search | {"forbidden_ids": []}
-    beloved = model_file.target_tokenizer.vocabulary.specials[special]
+    beloved = model_file.target_tokenizer.vocabulary.unk_id
     assert any(beloved in answer.ids for answer in exported.answer(texts, 4))
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_text_has_the_same_answer_alone_and_in_any_batch(precision: str, tmp_path: Path) -> None:
     exported, texts = Exported(write(untrained(members=2, norm="pre"), tmp_path, precision)), random_texts()
     together = exported.answer(texts[::-1], 4)[::-1]
@@ -339,15 +337,14 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")
-@pytest.mark.parametrize("shape", ["d_k unlike d_v", "all at once", "three members"])
-def test_node_has_the_answers_and_scores_of_torch(shape: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shape", "num_beams"), [("d_k unlike d_v", 5), ("all at once", 1), ("three members", 5)])
+def test_node_has_the_answers_and_scores_of_torch(shape: str, num_beams: int, tmp_path: Path) -> None:
     model_file = untrained(**SHAPES[shape])
     folder = write(model_file, tmp_path)
     (folder / "node_modules").symlink_to(MODULES)
     texts = [text for text in random_texts() if len(text) <= model_file.settings.max_source_tokens]
-    for num_beams in (1, 5):
-        command = ["node", folder / "run.mjs", "--json", "--beam", str(num_beams)]
-        assert_same(run_answers(command, texts), model_file, texts, num_beams, SCORE_BOUND)
+    command = ["node", folder / "run.mjs", "--json", "--beam", str(num_beams)]
+    assert_same(run_answers(command, texts), model_file, texts, num_beams, SCORE_BOUND)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
