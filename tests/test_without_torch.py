@@ -23,7 +23,7 @@ from tests.untrained import listening_model
 WITHOUT = "import sys\nsys.modules['torch'] = None\n"
 """No import of torch finds it."""
 RUN = """
-import contextlib, io, json
+import contextlib, io, json, traceback
 from glassformer.__main__ import main
 
 found = []
@@ -36,6 +36,8 @@ for words in json.load(sys.stdin):
             main()
         except SystemExit as left:
             code = left.code or 0
+        except Exception:
+            code = traceback.print_exc() or 1
     out.flush(), err.flush()
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
     found.append([code, *texts, sys.modules.get("torch") is not None])
