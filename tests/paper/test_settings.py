@@ -10,7 +10,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
 from glassformer.errors import SettingsError
@@ -39,12 +38,6 @@ def test_the_default_model_is_the_base_model_of_the_paper():
     assert (model.scale_embeddings, model.tied_embeddings, model.attention_bias) == (True, "all", False)
     assert (model.attention_dropout, model.feed_forward_dropout, model.norm_eps) == (0, 0, 1e-5)
     assert paper_base() == model
-
-
-def test_the_big_model_is_the_last_row_of_table_3():
-    big = paper_big()
-    assert (big.d_model, big.d_ff, big.n_heads, big.d_k, big.d_v, big.dropout) == (1024, 4096, 16, 64, 64, 0.3)
-    assert (big.n_encoder_layers, big.n_decoder_layers) == (6, 6)
 
 
 def test_training_starts_from_the_numbers_of_section_5():
@@ -98,16 +91,6 @@ def test_learned_positions_limit_the_tokens_of_a_text_between_bos_and_eos(positi
     assert (chosen.max_source_tokens, chosen.max_target_tokens) == expected
 
 
-def test_only_learned_positions_end():
-    assert ModelSettings(max_length=9).n_positions is None
-    assert ModelSettings(max_length=9, positions="learned").n_positions == 9
-
-
-def test_settings_cannot_be_changed():
-    with pytest.raises(ValidationError, match="frozen"):
-        ModelSettings().d_model = 256
-
-
 # Wrong names and values
 
 
@@ -127,13 +110,20 @@ def test_a_removed_setting_is_ignored_in_a_file_and_refused_with_a_reason_where_
     assert "torchrun" in str(caught.value.hint)
 
 
-def test_an_unknown_name_deep_in_a_recipe_is_found():
+@pytest.mark.parametrize(
+    ("recipe", "name", "hint"),
+    [
+        ({"training": {"stepz": 5}}, "training.stepz", "did you mean 'training.steps'?"),
+        ({"tokens": {"source": {"kin": "words"}}}, "tokens.(source|target).kin", "did you mean"),
+        ({"modell": {}}, "modell", "did you mean 'model'? valid: data, tokens, model, training, decoding"),
+        ({"self": 1}, "self", "valid: data, tokens, model, training, decoding"),
+    ],
+)
+def test_an_unknown_name_anywhere_in_a_recipe_is_found(recipe, name, hint):
     with pytest.raises(SettingsError) as caught:
-        Settings(training={"stepz": 5})
-    assert caught.value.what == "there is no setting 'training.stepz'"
-    assert "'training.steps'" in caught.value.hint
-    with pytest.raises(SettingsError, match=r"there is no setting 'tokens\.\(source\|target\)\.kin'"):
-        Settings(tokens={"source": {"kin": "words"}})
+        Settings(**recipe)
+    assert caught.value.what == f"there is no setting '{name}'"
+    assert hint in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -152,19 +142,6 @@ def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
             refused()
         assert caught.value.hint.startswith(f"did you mean '{section}.{new}'?")
     assert Settings(**{section: {new: 0}}).model_dump()[section][new] == 0
-
-
-def test_an_unknown_section_is_answered_with_the_sections():
-    with pytest.raises(SettingsError) as caught:
-        Settings(modell={})
-    assert caught.value.what == "there is no setting 'modell'"
-    assert caught.value.hint == "did you mean 'model'? valid: data, tokens, model, training, decoding"
-
-
-def test_a_setting_called_self_is_as_unknown_as_any_other():
-    recipe = {"self": 1}
-    with pytest.raises(SettingsError, match="there is no setting 'self'"):
-        Settings(**recipe)
 
 
 def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
@@ -501,18 +478,13 @@ def test_a_recipe_that_is_not_toml_is_refused(tmp_path, content):
     assert caught.value.got
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
-def test_a_recipe_of_a_name_that_no_file_can_have_is_refused(tmp_path, name):
-    with pytest.raises(SettingsError, match="cannot read the recipe"):
-        read_recipe(tmp_path / name)
-
-
-@pytest.mark.parametrize("name", ["missing.toml", "."])
-def test_a_recipe_that_cannot_be_read_is_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "got"), [("missing.toml", "No such file"), (".", "Is a directory"), ("a\0b", ""), ("a\ud800b", "")]
+)
+def test_a_recipe_that_cannot_be_read_is_refused(tmp_path, name, got):
     with pytest.raises(SettingsError, match="cannot read the recipe") as caught:
         read_recipe(tmp_path / name)
-    assert caught.value.where == str(tmp_path / name)
-    assert caught.value.got in {"No such file or directory", "Is a directory"}
+    assert got in caught.value.got
 
 
 @pytest.mark.parametrize(

@@ -60,13 +60,6 @@ def test_noam_is_equation_3_of_the_paper(step):
     assert learning_rate(step, TrainingSettings(), 512) == pytest.approx(expected)
 
 
-def test_noam_has_its_peak_at_the_end_of_the_warm_up():
-    rates = [learning_rate(step, TrainingSettings(warmup_steps=50), 64) for step in range(1, 200)]
-    assert np.argmax(rates) == 49
-    assert max(rates) == pytest.approx(1 / math.sqrt(64 * 50))
-    assert learning_rate(4000, TrainingSettings(), 512) == pytest.approx(6.987712e-4, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("schedule", "step", "expected"),
     [

@@ -26,14 +26,14 @@ from glassformer.paper.search import (
 )
 from glassformer.paper.search.constraints import hypothesis
 from glassformer.paper.search.greedy_first import is_certain
-from tests.paper.search.toys import BOS, Histories, Stepper, Toy, random_toy, start
+from tests.paper.search.toys import BOS, Histories, Stepper, Toy, random_toy
 
 EOS, VOCABULARY = 3, 4
 
 seeds = st.integers(0, 2**32 - 1)
 alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.5])
 sureness = st.sampled_from([0.5, 2.0, 5.0])  # at the first nothing is certain, at the last nearly all is
-every_case = settings(max_examples=150, deadline=None)
+every_case = settings(max_examples=60)
 
 
 def toy_of(seed: int, sureness: float) -> Toy:
@@ -84,22 +84,9 @@ def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest:
         assert all(other.rank_score < best.rank_score for other in others)
 
 
-@every_case
-@given(seeds, sureness, st.integers(1, 4), alphas, st.integers(1, 6))
-def test_a_certain_answer_is_the_best_of_any_beam(
-    seed: int, sure: float, longest: int, alpha: float, num_beams: int
-) -> None:
-    toy = toy_of(seed, sure)
-    answer = greedy(toy, longest, alpha)
-    if is_certain(answer, alpha, longest):
-        space = SearchConstraints(BOS, EOS, (), longest)
-        ((best,),) = beam_search(Stepper(toy), start(1), 1, space, num_beams=num_beams, alpha=alpha)
-        assert best.ids == answer.ids
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.5])
 def test_some_toys_are_certain_and_some_are_not(alpha: float) -> None:
-    """So that the two tests above have something to say."""
+    """So that the test above has something to say."""
     assert 20 < sum(is_certain(greedy(toy_of(seed, 5.0), 4, alpha), alpha, 4) for seed in range(100)) < 95
 
 

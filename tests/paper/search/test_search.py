@@ -240,31 +240,6 @@ def test_a_prefix_longer_than_the_longest_answer_leaves_it_unfinished() -> None:
         assert not answer.finished
 
 
-@pytest.mark.parametrize(("less_eos", "finished"), [(-9.0, True), (9.0, False)])
-def test_one_token_is_room_for_the_end_or_for_an_unfinished_answer(less_eos: float, finished: bool) -> None:
-    toy, space = random_toy(3, 4, less_eos=less_eos), SearchConstraints(BOS, 3, (), 1)
-    for answer in (*greedy(toy, space), beam(toy, space, num_beams=1)[0][0]):
-        assert answer.finished == finished
-        assert len(answer.ids) == (0 if finished else 1)
-        assert answer.score == pytest.approx(max(toy(0, ())))
-        assert answer.rank_score == pytest.approx(answer.score)
-
-
-# --- Cut off at the limit ---
-
-
-def test_a_likely_answer_that_the_limit_cuts_off_is_not_replaced_by_an_unlikely_one_that_fits() -> None:
-    """The answer A B A B A ends after five tokens; an early end has a probability of 0.001."""
-
-    def toy(_sentence: int, ids: Ids) -> list[float]:
-        right = END if len(ids) == 5 else len(ids) % 2
-        return [math.log(0.996 if token == right else 0.001) for token in range(5)]
-
-    for longest, ids, finished in ((3, (A, B, A), False), (5, (A, B, A, B, A), False), (6, (A, B, A, B, A), True)):
-        ((answer,),) = beam(toy, SearchConstraints(BOS, END, (), longest), num_beams=4, alpha=0.6)
-        assert (answer.ids, answer.finished) == (ids, finished)
-
-
 # --- Slots ---
 
 
@@ -272,21 +247,6 @@ def test_impossible_tokens_take_slots_but_never_become_answers() -> None:
     (answers,) = beam(garden_path, GARDEN_SPACE, num_beams=10, n_best=10)
     assert {answer.ids for answer in answers} == {(A, X), (A, Y), (B, X), (B, Y)}
     assert all(math.isfinite(answer.score) for answer in answers)
-
-
-def test_a_finished_answer_frees_no_slot() -> None:
-    """With <eos> in the first of two slots, one live hypothesis is left; a third would have found the .36."""
-    chances: dict[Ids, dict[int, float]] = {(): {END: 0.45, A: 0.3, B: 0.25}, (A,): {X: 0.5, Y: 0.5}}
-
-    def toy(_sentence: int, ids: Ids) -> list[float]:
-        here = chances.get(ids, {END: 1.0})
-        return [math.log(here[token]) if token in here else NEVER for token in range(5)]
-
-    stepper = Stepper(toy)
-    (answers,) = beam_search(stepper, start(1), 1, GARDEN_SPACE, num_beams=2, n_best=2)
-    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.15])
-    (answers,) = beam(toy, GARDEN_SPACE, num_beams=3, n_best=3)
-    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.25, 0.15])
 
 
 # --- How much work ---
