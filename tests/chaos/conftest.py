@@ -41,6 +41,7 @@ SETTINGS = Settings(
         "warmup_steps": 4,
         "precision": "float32",
     },
+    decoding={"num_beams": 1, "max_new_tokens": 19},  # of the longest target, with <eos>
 )
 STOPPED, FAILED = 3, 4
 

@@ -50,7 +50,7 @@ TINY = {
         "validate_rows": 2,
         "label_smoothing": 0.0,
     },
-    "decoding": {"num_beams": 1},
+    "decoding": {"num_beams": 1, "max_new_tokens": 6},
 }
 ASCII68 = {side: {"kind": "characters", "preset": "ascii68"} for side in ("source", "target")}
 
