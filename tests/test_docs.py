@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -205,33 +204,3 @@ def test_the_paper_page_lists_every_setting_that_is_tagged_as_a_departure() -> N
     tagged = {name for name, text in all_settings().items() if "Departure" in text}
     assert {"model.norm", "model.scale_embeddings", "model.tied_embeddings", "decoding.max_new_tokens"} <= tagged
     assert tagged <= listed
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_all_that_it_needs(tmp_path: Path) -> None:
-    """Slow: .ci/wheel-test, which .ci/run runs as well, builds the wheel and compares all its files."""
-    built = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "unpacked"], check=True)
-    code = (
-        "import glassformer, glassformer.training, glassformer.inference.evaluation as e; print(glassformer.__file__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(tmp_path / "unpacked"), "PATH": ""},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith(str(tmp_path / "unpacked"))
-    source, unpacked = ROOT / "src/glassformer", tmp_path / "unpacked/glassformer"
-    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert {Path("py.typed"), Path("before/recipes/paper/base.toml"), Path("glassbox/page/index.html")} <= files
-    assert {path.relative_to(unpacked) for path in unpacked.rglob("*") if path.is_file()} >= files

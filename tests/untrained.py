@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.inference.engines.torch import get_weights
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings, Settings
+from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, learn
+
+SMALL = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
 
 
 def drawn_tensors(
@@ -40,6 +43,26 @@ def drawn_model(
     """A model of drawn numbers."""
     tensors = drawn_tensors(settings.model, len(source), len(target), seed, scale, gain)
     return ModelFile(settings, source, target, tensors, data or TrainingData())
+
+
+def character_model(
+    sources: str,
+    targets: str = "",
+    seed: int = 5,
+    *,
+    model: ModelSettings = SMALL,
+    decoding: Mapping[str, Any] | None = None,
+    scale: float = 0.5,
+    gain: float = 0.0,
+    data: TrainingData | None = None,
+) -> ModelFile:
+    """A model of drawn numbers over the characters of two texts; without `targets` both sides share a tokenizer."""
+    tokens = SideSettings(kind="characters")
+    source = learn([sources], tokens)
+    target = learn([targets], tokens) if targets else source
+    sides = TokenSettings(source=tokens, target=tokens, shared=not targets)
+    settings = Settings.model_validate({"model": model, "tokens": sides, "decoding": decoding or {}})
+    return drawn_model(settings, source, target, seed, scale=scale, gain=gain, data=data)
 
 
 def listening_model(

@@ -30,7 +30,7 @@ def assert_is_for_people(answer, code: int, *parts: str) -> None:
 # Tables
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate", "score"])
+@pytest.mark.parametrize("verb", ["train", "evaluate"])
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path, call, run, verb):
     (tmp_path / "pairs.csv").write_text(GOOD, encoding="utf-8")
     (tmp_path / "empty").mkdir()
@@ -49,9 +49,6 @@ def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, tabl
     answer = call("train", table, "--out", tmp_path / "run", option, tmp_path / "no.csv")
     assert_is_for_people(answer, 1, "there is no such file", "no.csv")
     assert not (tmp_path / "run").exists()
-
-
-# Settings
 
 
 # Options
@@ -172,15 +169,6 @@ def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
     monkeypatch.setattr("glassformer.inference.translator.Translator.translate", too_much)
     answer = call("translate", run, "-", stdin=b"1\n")
     assert_is_for_people(answer, 1, "out of memory", "smaller training.batch_tokens")
-
-
-def test_an_interrupt_ends_with_its_own_code(call, run, monkeypatch):
-    def interrupt(*_arguments, **_options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("glassformer.inference.translator.Translator.translate", interrupt)
-    answer = call("translate", run, "-", stdin=b"1\n")
-    assert_is_for_people(answer, 130)
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])

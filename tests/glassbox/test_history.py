@@ -197,13 +197,6 @@ def test_a_sample_of_a_wrong_form_is_passed_over(folder, samples):
     assert last_sample(folder) == "a"
 
 
-@pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])
-def test_a_checkpoint_without_a_step_in_its_name_is_refused(case, folder, step):
-    (folder / "checkpoints" / "step-0000100.safetensors").rename(folder / "checkpoints" / f"step-{step}.safetensors")
-    with pytest.raises(RunError, match="a checkpoint of the run has no step in its name"):
-        explain(folder, case.text, history=True, evidence=False)
-
-
 def test_a_checkpoint_of_another_model_is_refused(case, folder, random_model):
     other = case.model.settings.model.model_copy(update={"norm": "post"})
     random_model(other).save(folder / "checkpoints" / "step-0000150.safetensors")

@@ -16,13 +16,13 @@ import pytest
 from glassformer import translate_stream
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings
 from glassformer.ship.export import html, template
-from glassformer.ship.storage.modelfile import ModelFile, join, tensor_shapes
+from glassformer.ship.storage.modelfile import ModelFile, join
 from glassformer.ship.storage.records import TrainingData
-from glassformer.text import learn
 from tests.browser import PATIENCE, chromium, seen_before_reading
 from tests.ship.export.conftest import calibrated, restored
+from tests.untrained import character_model
 
 pytestmark = pytest.mark.browser
 
@@ -34,16 +34,9 @@ EMPTY = "The answer is empty."
 MAX_TOKENS = 22  # of a source: the positions without the frame
 
 
-def make_model(**side: Any) -> ModelFile:
-    tokens = SideSettings(**{"kind": "characters", **side})
-    source, target = learn(["abcdefg '<>&"], tokens), learn(["hijkl mn<b>"], tokens)
-    generator = np.random.default_rng(16)
-    tensors = {
-        name: (generator.normal(0, 0.9, sizes) + (name.endswith("norm.weight"))).astype(np.float32)
-        for name, sizes in tensor_shapes(SHAPE, len(source), len(target)).items()
-    }
-    settings = Settings(model=SHAPE, tokens=TokenSettings(source=tokens, target=tokens, shared=False))
-    return ModelFile(settings, source, target, tensors, TrainingData(longest_target=12))
+def make_model() -> ModelFile:
+    data = TrainingData(longest_target=12)
+    return character_model("abcdefg '<>&", "hijkl mn<b>", 16, model=SHAPE, scale=0.9, gain=1.0, data=data)
 
 
 class Window:

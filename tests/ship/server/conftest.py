@@ -11,23 +11,17 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import Served
 from glassformer.ship.storage.records import TrainingData
-from glassformer.text import learn
-from tests.untrained import drawn_model
+from tests.untrained import character_model
 
 
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    side = SideSettings(kind="characters")
-    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    source, target = learn(["abcdefg"], side), learn(["hijklm"], side)
     data = TrainingData(longest_target=6, source_counts=(0, 9, 9, 0, 5, 7, 6, 1, 1, 1, 1))
     path = tmp_path_factory.mktemp("served") / "model.safetensors"
-    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
-    drawn_model(settings, source, target, data=data).save(path)
+    character_model("abcdefg", "hijklm", data=data).save(path)
     return path
 
 

@@ -14,12 +14,11 @@ import pytest
 
 pytest.importorskip("resource")
 
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import ModelSettings
 from glassformer.ship.server.limits import Limits
 from glassformer.ship.server.run import HEAD_BYTES
-from glassformer.text import learn
 from tests.ship.server.serving import GUARD, Running, many, post_request, read_all, read_answer, running
-from tests.untrained import drawn_model
+from tests.untrained import character_model
 
 
 @pytest.fixture(scope="module")
@@ -123,14 +122,9 @@ def test_a_connection_whose_client_does_not_read_gives_way(model_path: Path) -> 
 @pytest.fixture(scope="module")
 def slow_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose trace of a long text takes a minute."""
-    side = SideSettings(kind="characters")
     model = ModelSettings(d_model=256, d_ff=256, n_heads=2, n_encoder_layers=1, n_decoder_layers=12, norm="pre")
-    tokenizer = learn(["abcdefg"], side)
-    settings = Settings(
-        model=model, tokens=TokenSettings(source=side, target=side, shared=True), decoding={"max_new_tokens": 1000}
-    )
     path = tmp_path_factory.mktemp("slow") / "model.safetensors"
-    drawn_model(settings, tokenizer, tokenizer, scale=0.1).save(path)
+    character_model("abcdefg", model=model, decoding={"max_new_tokens": 1000}, scale=0.1).save(path)
     return path
 
 

@@ -19,13 +19,11 @@ import pytest
 
 from glassformer.errors import MissingExtraError, ModelFileError, UsageError
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.hub import fetch, is_address, local_model
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.text import learn
 from tests.cli.conftest import answer_to
 from tests.ship.storage.importers.conftest import write_marian
-from tests.untrained import drawn_model
+from tests.untrained import character_model
 
 constants = pytest.importorskip("huggingface_hub.constants", reason="the extra huggingface is not installed")
 
@@ -136,11 +134,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def our_model(seed: int) -> ModelFile:
-    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1)
-    side = SideSettings(kind="characters")
-    tokenizer = learn(["abcdef"], side)
-    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
-    return drawn_model(settings, tokenizer, tokenizer, seed, scale=1.0)
+    return character_model("abcdef", seed=seed, scale=1.0)
 
 
 @pytest.fixture
