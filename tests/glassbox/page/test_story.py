@@ -347,20 +347,38 @@ def test_the_rival_is_the_answer_with_the_largest_probability(window: Any, trace
     assert f"It was dropped in step {dropped.step}:" in words(window)
 
 
-def test_another_text_is_beside_the_first_with_the_difference_marked(window: Any, trace: Trace) -> None:
+def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: Any, case: Any, trace: Trace) -> None:
     plain = replace(trace, target=None, tokens=replace(trace.tokens, gold=None, gold_in=None))
-    errors = Errors(90, 1, [WrongAnswer("abc", "hij", "hj", -1.0)])
-    window.open(replace(plain, errors=errors), "story?question=6")
+    sure = explain(case.model, "gab", num_beams=3)
+    wrong = [
+        WrongAnswer("abc", "hij", "hj", -90.0),
+        WrongAnswer("gab", "hijk", sure.translation, sure.search.beam.answers[0].score),
+    ]
+    window.open(replace(plain, errors=Errors(90, 2, wrong)), "story?question=6")
     window.page.wait_for_selector(READY)
-    assert (
-        "Of 90 held-out rows, 1 are answered wrong. One: “abc” became “hj” instead of “hij” (a letter was dropped)."
-        in words(window)
-    )
+    assert "Of 90 held-out rows, 2 are answered wrong." in words(window)
+    found = re.search("“gab” became “(.+)”, with a probability of (.+)\u00a0%. Right is “hijk”", words(window))
+    assert found
+    assert found[1] == sure.translation.replace(" ", "␣")
+    assert float(found[2]) == pytest.approx(100 * np.exp(wrong[1].score), rel=0.05)
     rows = window.all(".story .saved svg text", "each.textContent")
-    assert rows.count("text") == rows.count("answer") == 2
-    changed = window.all(".story-token.changed text", "each.textContent")
-    assert len(changed) >= 1
+    assert rows.count("text") == rows.count("answer") == 3
+    assert [row for row in rows if "right is" in row] == ["✗ right is “hijk”"]
+    assert f"{found[2]}\u00a0%" in rows  # computed by this page
+    assert len(window.all(".story-token.changed text", "each.textContent")) >= 1
     assert len(window.all(".story-end li", "each.textContent")) == 4
+
+
+def test_the_gold_target_is_not_that_of_an_edited_text(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?question=6")
+    window.page.wait_for_selector(READY)
+    assert "This answer is wrong" in words(window)
+    assert window.all(".story .saved svg text", "each.textContent").count("✗ right is “hij”") == 1
+    window.go(f"{window.report}#story?question=6&edit=token+1%3Dg")
+    window.page.wait_for_selector(".edited .pill")
+    window.page.wait_for_selector(READY)
+    assert "right is" not in window.text(".story .saved")
+    assert "No wrong answer is known here" in words(window)
 
 
 def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) -> None:
@@ -467,7 +485,7 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     window.open(document, "story?question=6")
     assert "✓ equal" in window.text("dl.answer")
     assert "is wrong" not in words(window)
-    assert "The answer has a probability of" in words(window)
+    assert "gives this answer a probability of" in words(window)
 
 
 def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: Trace) -> None:

@@ -6,6 +6,7 @@ import { percent } from 'glassbox/numbers.js';
 import { showKeys } from 'glassbox/keys.js';
 import { groups } from 'glassbox/panels/all.js';
 import { unlikeWords } from 'glassbox/seen.js';
+import { sameSource } from 'glassbox/source.js';
 import { visible } from 'glassbox/trace.js';
 
 /** The name of the model, and what concerns the whole page. `form` is the form for another text. */
@@ -112,8 +113,7 @@ function sourceOf({ trace, base }) {
 function goldOf({ trace, base }) {
   const gold = trace.target ?? base.target;
   if (gold === null) return null;
-  const isOther = trace.tokens.source.some((token, i) => token.id !== base.tokens.source[i]?.id);
-  if (isOther) return pair('gold, of the text before the edit', bdi(gold));
+  if (!sameSource(base, trace)) return pair('gold, of the text before the edit', bdi(gold));
   return pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
 }
 

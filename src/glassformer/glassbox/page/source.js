@@ -9,6 +9,9 @@ import { CAN_SPLIT, split } from 'glassbox/text.js';
 
 export const idsOf = (tokens) => tokens.map(({ id }) => id);
 
+/** Whether two traces are of the same source tokens. */
+export const sameSource = (one, other) => idsOf(one.tokens.source).join() === idsOf(other.tokens.source).join();
+
 export const seenOf = (tokens) => tokens.map((token) => token.kind !== 'pad');
 
 /** The ids that are no text: special tokens, and the tokens of inputs. */

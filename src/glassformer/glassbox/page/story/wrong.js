@@ -7,10 +7,12 @@ import { unlikeOf } from 'glassbox/frame.js';
 import { titleOf } from 'glassbox/labels.js';
 import { grouped, headOf, percent, rowOf } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
-import { endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
+import { sameSource } from 'glassbox/source.js';
+import { LETTER, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
 import { rivalOf } from 'glassbox/story/rival.js';
 import { changeIn, crossOf } from 'glassbox/story/thread.js';
 import { ordinary, visible } from 'glassbox/trace.js';
+import { cannotOpen, traceOf } from 'glassbox/typing.js';
 
 const [LEFT, LINE, TEXT] = [62, 30, 116];
 const MAX_TOKENS = 200; // that are tried in a place
@@ -24,21 +26,25 @@ export const wrong = {
     const sure = outputs.map((_, row) => probabilityOf(trace, row));
     const least = sure.indexOf(Math.min(...sure));
     const second = trace.predictions.logits[least].top.find(([id]) => id !== outputs[least].id);
-    const others = app.canEdit ? editsOf(trace, app.state.column).map((edit) => otherText(app, edit)) : [];
+    const failed = wrongOf(app);
+    const edits = app.canEdit ? editsOf(trace, app.state.column) : [];
+    const others = (failed?.isOpen ? edits.slice(-1) : edits).map((edit) => otherText(app, edit, () => app.withEdits([...app.words, edit])));
+    if (failed?.isOpen) others.unshift(otherText(app, failed.source, () => traceOf(app, { text: failed.source })));
     const traces = [trace, ...others.filter((other) => other?.tokens)];
     const strange = traces.find(unlikeOf);
+    const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.gold]] : [])]);
     return {
       words: [
-        `The answer has a probability of ${scoreOf(trace)}. Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
+        `The model gives this answer a probability of ${scoreOf(trace)}. Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
           `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
-        errorsOf(app),
+        errorsOf(app, failed),
         strange
-          ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. Nothing has told the model what is right there; ` +
-            `it answers “${visible(strange.translation)}”, with a probability of ${scoreOf(strange)}.`
+          ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
+            `The answer, “${visible(strange.translation)}” with a probability of ${scoreOf(strange)}, may be right or wrong: no table of this page has it.`
           : 'Wrong answers are likely where a text is unlike the training. This one is not.',
         others.includes(null) ? 'Other texts are being computed …' : null,
       ],
-      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces), [
+      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right), [
         ['text', 'step', 'output token', 'probability'],
         ...traces.flatMap((one) => one.tokens.target_out.map(({ text }, row) => [textOf(one), row, text, probabilityOf(one, row)])),
       ]),
@@ -54,20 +60,33 @@ const scoreOf = ({ search }) => percent(Math.exp(search.beam.answers[0].score));
 
 const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => visible(text)).join('');
 
+/** The wrong answer of a held-out row that the model is surest of, and whether the page can open it; null if none is known. */
+function wrongOf(app) {
+  const examples = app.base.errors?.examples ?? [];
+  if (!examples.length) return null;
+  const surest = examples.reduce((one, other) => (other.score > one.score ? other : one));
+  return { ...surest, isOpen: !cannotOpen(app) && !app.words.length && surest.source !== app.base.text };
+}
+
+/** The right answer of the text as it is, or null if it is not known. */
+const goldOf = ({ base, trace }) => (sameSource(base, trace) ? base.target : null);
+
 /** What is known to be wrong: this answer, or answers of held-out rows. */
-function errorsOf({ trace, base }) {
+function errorsOf(app, failed) {
+  const { trace, base } = app;
   const { errors } = base;
   const { gold } = base.tokens;
-  if (gold && base.text === trace.text && trace.translation !== base.target) {
+  if (gold && ![null, trace.translation].includes(goldOf(app))) {
     const row = Math.max(0, trace.tokens.target_out.findIndex((token, i) => token.id !== gold[i]?.id));
     return `This answer is wrong: the gold answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
   }
   const unedited = base === trace ? '' : ' without your edits';
-  if (!errors?.wrong) return errors ? `Of ${grouped(errors.rows)} held-out rows, all are answered correctly${unedited}.` : null;
-  const { source, gold: right, answer } = errors.examples[0];
+  if (!errors) return 'No wrong answer is known here: this page has no held-out rows with their right answers.';
+  if (!errors.wrong) return `Of ${grouped(errors.rows)} held-out rows, all are answered correctly${unedited}: no wrong answer is known here.`;
+  const { source, gold: right, answer, score } = failed;
   return (
-    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}. One: “${visible(source)}” became “${visible(answer)}” ` +
-    `instead of “${visible(right)}” (${kindOf(difference(right, answer))}).`
+    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}. The surest wrong answer here: “${visible(source)}” became ` +
+    `“${visible(answer)}”, with a probability of ${percent(Math.exp(score))}. Right is “${visible(right)}” (${kindOf(difference(right, answer))}).`
   );
 }
 
@@ -95,12 +114,12 @@ function othersOf(trace, place) {
   return [...before, ...sorted.slice(before.length)].slice(0, MAX_TOKENS);
 }
 
-/** The trace with an edit, or an error; null while it is computed. */
-function otherText(app, edit) {
-  const key = JSON.stringify([app.base.text, app.words, edit]);
+/** The trace of a text or with an edit, or an error; null while it is computed. */
+function otherText(app, what, make) {
+  const key = JSON.stringify([app.base.text, app.words, what]);
   if (!found.has(key)) {
     found.set(key, null);
-    app.withEdits([...app.words, edit]).catch((error) => error).then((after) => {
+    make().catch((error) => error).then((after) => {
       if (after instanceof Stopped) found.delete(key);
       else found.set(key, after);
       if (app.state.panel === 'story') app.notify(false, null);
@@ -109,12 +128,17 @@ function otherText(app, edit) {
   return found.get(key);
 }
 
-/** Each text with its answer, and the probability of each output token as a bar below it; what is not as in the first is marked. */
-function draw(traces) {
+/**
+ * Each text with its answer, and the probability of each output token as a bar below it; what is not as in the first is
+ * marked. Next to a wrong answer is the right one.
+ */
+function draw(traces, right) {
   const [first] = traces;
   const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
+  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${visible(right.get(one))}”`));
+  const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf), endOf(boxes[1]) - 62 + words[i].length * LETTER));
   return image(
-    Math.max(...rows.flat().map(endOf)) + 70,
+    Math.max(...reaches) + 70,
     traces.length * TEXT - 12,
     traces.map((one) => `${textOf(one)}: ${one.translation}, ${scoreOf(one)}`).join('; '),
     traces.map((one, i) =>
@@ -128,7 +152,7 @@ function draw(traces) {
         return [
           label(LEFT - 10, y + 16, which ? 'answer' : 'text', 'end'),
           boxes.map((box, at) => tokenBox(box, y, marks[at] ? 'changed' : '')),
-          which ? [boxes.map(bar), label(endOf(boxes) + 8, y + 16, scoreOf(one))] : null,
+          which ? [boxes.map(bar), label(endOf(boxes) + 8, y + 16, scoreOf(one)), label(endOf(boxes) + 8, y + 42, words[i])] : null,
         ];
       }),
     ),
