@@ -225,6 +225,7 @@ for text in (
 """
 
 
+@pytest.mark.medium
 def test_time_grows_no_faster_than_the_file():
     """Twice or three times the work of reading would do; a quadratic one would take many minutes."""
     subprocess.run([sys.executable, "-c", PATHOLOGICAL], check=True, timeout=120)

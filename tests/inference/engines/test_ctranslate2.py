@@ -42,15 +42,11 @@ TINY: dict[str, Any] = {
 KINDS: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},
-    "gelu": {"activation": "gelu"},
-    "swish": {"activation": "swish"},
     "output bias, tied": {"output_bias": True, "tied_embeddings": "all"},
-    "tied target": {"tied_embeddings": "target"},
+    "tied target, other sinusoids": {"tied_embeddings": "target", "position_base": 50.0},
     "learned positions": {"positions": "learned", "max_length": 20},
-    "other sinusoids": {"position_base": 50.0},
-    "unscaled embeddings": {"scale_embeddings": False},
-    "attention bias": {"attention_bias": True},
-    "other eps": {"norm_eps": 0.1},
+    "swish, unscaled embeddings, other eps": {"activation": "swish", "scale_embeddings": False, "norm_eps": 0.1},
+    "gelu, attention bias": {"activation": "gelu", "attention_bias": True},
     "odd heads": {"d_model": 30, "n_heads": 4, "d_k": 7, "d_v": 7, "d_ff": 33},
     "all at once": {"norm": "pre", "activation": "gelu", "positions": "learned", "max_length": 20, "n_heads": 3},
 }
@@ -110,7 +106,7 @@ def test_greedy_answers_and_forced_scores_are_those_of_torch(kind: str) -> None:
     model_file = untrained(**KINDS[kind])
     sources, engine, torch_engine = random_sources(model_file), CTranslate2Engine(model_file), oracle(model_file)
     expected = search(torch_engine, sources, GREEDY, LONGEST)
-    assert len({answers[0].ids for answers in expected}) > 10  # or else equality would say little
+    assert len({answers[0].ids for answers in expected}) > 8  # or else equality would say little
     assert_same(search(engine, sources, GREEDY, LONGEST), expected)
     pairs = [(source, framed(model_file, answers[0])) for source, answers in zip(sources, expected, strict=True)]
     for ours, theirs in zip(engine.score(pairs), torch_engine.score(pairs), strict=True):

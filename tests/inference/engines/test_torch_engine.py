@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -178,6 +178,29 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
 
 
+@on_any_cores
+@same_examples(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sources=st.lists(framed, min_size=1, max_size=8),
+    shuffle=st.randoms(use_true_random=False),
+    positions=st.sampled_from([8192, 1, 40, 150]),
+)
+def test_neighbours_order_and_padding_never_change_an_answer(
+    engine: TorchEngine, sources: list[list[int]], shuffle: random.Random, positions: int
+) -> None:
+    batch = [*sources, *sources]
+    shuffle.shuffle(batch)
+    for decoding in SEARCHES:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batches, "BATCH_POSITIONS", positions)
+            together = search(engine, batch, decoding, 8)
+        alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
+        for source, answers in zip(batch, together, strict=True):
+            expected = alone[tuple(source)]
+            assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
+            assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
+
+
 @few_positions
 @on_any_cores
 def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
@@ -290,15 +313,15 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
 
 
 @on_any_cores
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(60, longest=14)
+    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(40, longest=14)
     best = BEST.model_copy(update={"length_alpha": alpha})
     found = [answer for (answer,) in search(engine, sources, best, LONGEST)]
     n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
-    assert 6 < n_certain < 54
+    assert 4 < n_certain < 36
     monkeypatch.setattr(engines, "wants_greedy_first", lambda _decoding: False)
     for answer, (expected,) in zip(found, search(engine, sources, best, LONGEST), strict=True):
         assert answer.ids == expected.ids
