@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from glassformer.before import selftest
+from glassformer.before import checks, selftest
 from glassformer.paper.kernels.packing import Layout
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -18,6 +18,7 @@ BROKEN = mock.patch.object(Layout, "visible", property(lambda _: None))
 def short_measurements(monkeypatch):
     monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
     monkeypatch.setattr(selftest, "MAX_SECONDS_BEFORE", 0.0)
+    monkeypatch.setattr(checks, "OVERFIT_ROWS", 4)
 
 
 def test_a_sound_training_passes_and_nothing_is_written(call, table, small, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def rows_of(path) -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("little")
-def test_the_demo_goes_the_whole_way_and_finds_its_model_again(tmp_path, call):
+def test_the_demo_goes_the_whole_way_finds_its_model_again_resumes_and_has_a_model_for_each_seed(tmp_path, call):
     first = call("demo", "--out", tmp_path)
     assert first.code == 0, first.err
     train, test = rows_of(tmp_path / "dates.csv"), rows_of(tmp_path / "dates-test.csv")
@@ -57,29 +57,27 @@ def test_the_demo_goes_the_whole_way_and_finds_its_model_again(tmp_path, call):
     assert (tmp_path / "run" / "model.safetensors").stat().st_mtime_ns == before
     assert "the model is trained already" in call("demo", "--out", tmp_path).err
 
+    (tmp_path / "run" / "README.md").unlink()  # the last file that a run writes: now it was interrupted
+    resumed = call("demo", "--out", tmp_path)
+    assert resumed.code == 0
+    assert "resumed after step" in resumed.err
 
-@pytest.mark.usefixtures("little")
-def test_another_seed_is_another_demo(tmp_path, call):
-    assert call("demo", "--out", tmp_path).code == 0
-    before = rows_of(tmp_path / "dates.csv")
     again = call("demo", "--out", tmp_path, "--seed", "2")
     assert again.code == 0
     assert "the model is trained already" not in again.err
-    assert rows_of(tmp_path / "dates.csv") != before
+    assert rows_of(tmp_path / "dates.csv") != train
 
 
 @pytest.mark.usefixtures("little")
 def test_the_demo_never_uses_or_replaces_a_run_that_is_not_its_own(tmp_path, call, small, table):
-    words = small(training__steps="1")
-    for seed in ("1", "2"):
-        place = tmp_path / seed
-        assert call("train", table, "--out", place / "run", "--seed", seed, *words).code == 0
-        before = (place / "run" / "model.safetensors").read_bytes()
-        answer = call("demo", "--out", place)
-        assert answer.code == 1
-        assert "this run was not made by the demo" in answer.err
-        assert (place / "run" / "model.safetensors").read_bytes() == before
-        assert not (place / "dates.csv").exists()
+    model = tmp_path / "run" / "model.safetensors"
+    assert call("train", table, "--out", tmp_path / "run", *small(training__steps="1")).code == 0
+    before = model.read_bytes()
+    answer = call("demo", "--out", tmp_path)
+    assert answer.code == 1
+    assert "this run was not made by the demo" in answer.err
+    assert model.read_bytes() == before
+    assert not (tmp_path / "dates.csv").exists()
 
 
 def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
@@ -91,15 +89,6 @@ def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
     assert str(mine) in answer.err
     assert [each.name for each in tmp_path.iterdir()] == ["dates-test.csv"]
     assert mine.read_text() == "mine,too\n"
-
-
-@pytest.mark.usefixtures("little")
-def test_a_demo_that_was_stopped_goes_on(tmp_path, call):
-    assert call("demo", "--out", tmp_path).code == 0
-    (tmp_path / "run" / "README.md").unlink()  # the last file that a run writes
-    answer = call("demo", "--out", tmp_path)
-    assert answer.code == 0
-    assert "resumed after step" in answer.err
 
 
 @pytest.mark.slow

@@ -56,18 +56,21 @@ def options_in(text: str) -> set[str]:
     return set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"^│ (?:\*|\s)*(--\S+(?: +--\S+)*)", text, re.MULTILINE))))
 
 
-def test_help_of_every_verb_answers_without_torch_and_other_heavy_libraries():
+def test_help_of_every_verb_and_settings_answer_without_torch_and_other_heavy_libraries():
     program = f"""
 import sys
 from glassformer.cli import main
-for verb in ("", {", ".join(map(repr, CONTRACT))}):
-    sys.argv = ["glassformer", verb, "--help"] if verb else ["glassformer", "--help"]
-    try:
-        main()
-    except SystemExit as left:
-        assert left.code in (0, None), (verb, left.code)
-heavy = {{"glassformer.paper.settings", "torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}}
-assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+heavy = {{"torch", "numpy", "pyarrow", "tokenizers", "sacrebleu", "safetensors"}}
+def run(commands, *heavy):
+    for words in commands:
+        sys.argv = ["glassformer", *words]
+        try:
+            main()
+        except SystemExit as left:
+            assert left.code in (0, None), (words, left.code)
+    assert not {{*heavy}} & sys.modules.keys(), {{*heavy}} & sys.modules.keys()
+run([["--help"], *([verb, "--help"] for verb in {[*CONTRACT]!r})], "glassformer.paper.settings", *heavy)
+run([["settings"], ["settings", "--json"], ["settings", "dropout"]], *heavy)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
