@@ -34,14 +34,7 @@ THIRD_PARTY = {
     "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
     "ship.storage": {
-        "filelock",
-        "google",
-        "huggingface_hub",
-        "numpy",
-        "pydantic",
-        "safetensors",
-        "sentencepiece",
-        "torch",
+        *("filelock", "google", "huggingface_hub", "numpy", "pydantic", "safetensors", "sentencepiece", "torch"),
     },
     "data": {"numpy", "pyarrow"},
     "inference": {
@@ -52,31 +45,13 @@ THIRD_PARTY = {
     "before": {"filelock", "numpy", "optuna", "pydantic", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
-        "fastapi",
-        "numpy",
-        "onnx",
-        "prometheus_client",
-        "pydantic",
-        "starlette",
-        "torch",
-        "transformers",
-        "uvicorn",
+        *("fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch", "transformers", "uvicorn"),
     },
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
-    *(
-        "ctranslate2",
-        "google",
-        "huggingface_hub",
-        "outlines_core",
-        "pyarrow",
-        "sentencepiece",
-        "sentencex",
-        "tensorboardX",
-        "tokenizers",
-    ),
-    *("optuna", "ray", "transformers"),
+    *("ctranslate2", "google", "huggingface_hub", "optuna", "outlines_core", "pyarrow", "ray", "sentencepiece"),
+    *("sentencex", "tensorboardX", "tokenizers", "transformers"),
 }
 """Libraries of extras, which are imported where they are needed and not before."""
 PACKAGE_OF = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,29 @@ def drawn_model(
     """A model of drawn numbers."""
     tensors = drawn_tensors(settings.model, len(source), len(target), seed, scale, gain)
     return ModelFile(settings, source, target, tensors, data or TrainingData())
+
+
+def drawn_shape(chance: random.Random) -> dict[str, Any]:
+    """Settings of a small model, drawn by chance: what its tests have in common."""
+    d_model = chance.choice([6, 8, 12])
+    return {
+        "n_heads": chance.randint(1, 3),
+        "d_k": chance.randint(1, 5),
+        "d_v": chance.randint(1, 5),
+        "n_encoder_layers": chance.randint(1, 3),
+        "n_decoder_layers": chance.randint(1, 3),
+        "norm": chance.choice(["pre", "post"]),
+        "activation": chance.choice(["relu", "gelu", "swish"]),
+        "positions": chance.choice(["sinusoidal", "learned"]),
+        "scale_embeddings": chance.random() < 0.7,
+        "attention_bias": chance.random() < 0.5,
+        "output_bias": chance.random() < 0.5,
+        "tied_embeddings": chance.choice(["none", "target", "all"]),
+        "norm_eps": chance.choice([1e-5, 0.1]),
+        "position_base": chance.choice([10_000.0, 50.0]),
+        "d_model": d_model,
+        "d_ff": chance.randint(1, 10),
+    }
 
 
 def character_model(

@@ -9,7 +9,6 @@ import pytest
 
 from glassformer.before import checks, selftest
 from glassformer.paper.kernels.packing import Layout
-from glassformer.ship.storage.modelfile import ModelFile
 
 BROKEN = mock.patch.object(Layout, "visible", property(lambda _: None))
 
@@ -63,19 +62,14 @@ def test_a_model_to_start_from_is_tested(call, table, run):
 # Before a training
 
 
-def test_a_long_training_is_tested_in_one_line_and_trains_the_same_weights(call, table, small, tmp_path, monkeypatch):
+def test_a_long_training_is_tested_in_one_line(call, table, small, tmp_path, monkeypatch):
     words = small(training__steps="6", training__validate_every="3")
-    assert call("train", table, "--out", tmp_path / "untested", *words).code == 0
     monkeypatch.setattr(selftest, "LONG", 0)
     answer = call("train", table, "--out", tmp_path / "run", *words)
     assert answer.code == 0, answer.err
     (line,) = (line for line in answer.err.splitlines() if line.startswith("self-test: "))
     assert "all 6 checks passed" in line
     assert "to the end: 6 steps" in line
-    recipes = [(tmp_path / name / "recipe.toml").read_bytes() for name in ("run", "untested")]
-    assert recipes[0] == recipes[1]
-    tested, other = (ModelFile.load(tmp_path / name).tensors for name in ("run", "untested"))
-    assert all((tested[name] == other[name]).all() for name in other)
 
 
 def test_a_check_that_fails_is_a_warning_before_a_long_training(call, table, small, tmp_path, monkeypatch):

@@ -101,13 +101,6 @@ def test_json_has_the_inputs_by_name(call, run, inflection):
     assert plain[1].split("\t")[1:] == [f"{ROWS[1][0]} · tags: {ROWS[1][2]}", ROWS[1][1]]
 
 
-def test_heads_reads_features(call, run, inflection, tmp_path):
-    table = tsv(tmp_path / "few.tsv", [HEADER, *ROWS[:20]])
-    answer = call("heads", run, table, "--json", "--quiet", "--beam", "1")
-    assert answer.code == 0, answer.err
-    assert json.loads(answer.out)["rows"] == 20
-
-
 @pytest.mark.parametrize(
     ("words", "what"),
     [

@@ -157,8 +157,9 @@ def test_rows_that_a_test_table_lost_are_in_the_ledger_and_counted_apart(tmp_pat
 # What it says
 
 
-def test_every_choice_is_printed_with_its_reason(trained):
+def test_every_choice_is_printed_with_its_reason_and_standard_output_is_for_results_alone(trained):
     said = trained[1].err
+    assert trained[1].out == ""
     assert "200 rows read, 200 kept" in said
     assert "source: iso (column 0) · target: english (column 1)" in said
     assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
@@ -168,10 +169,6 @@ def test_every_choice_is_printed_with_its_reason(trained):
     assert "180 rows to train on, 20 held out" in said
     assert re.search(r"step +150 +held-out loss \d", said)
     assert "(gold: " in said
-
-
-def test_standard_output_is_for_results_alone(trained):
-    assert trained[1].out == ""
 
 
 def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, table):
@@ -221,9 +218,6 @@ def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, tab
     answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
     assert answer.code == 0, answer.err
     assert same(run, tmp_path / "again")
-
-
-# Where a run may be written
 
 
 @pytest.mark.medium

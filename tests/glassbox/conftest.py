@@ -14,7 +14,7 @@ from glassformer.paper.settings import ModelSettings, Settings, SideSettings, To
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
-from tests.untrained import drawn_model
+from tests.untrained import drawn_model, drawn_shape
 
 SOURCES, TARGETS = ["abcdefg", "gfedcba"], ["hijkl mn", "nm lkjih"]
 
@@ -48,24 +48,7 @@ def make_model(
 def make_case(seed: int) -> Case:
     """A configuration drawn by chance, and a text and target for it; the page's interpreter is tested with the same."""
     chance = random.Random(seed)
-    d_model = chance.choice([6, 8, 12])
-    changes: dict[str, Any] = {
-        "n_heads": chance.randint(1, 3),
-        "d_k": chance.randint(1, 5),
-        "d_v": chance.randint(1, 5),
-        "n_encoder_layers": chance.randint(1, 3),
-        "n_decoder_layers": chance.randint(1, 3),
-        "norm": chance.choice(["pre", "post"]),
-        "activation": chance.choice(["relu", "gelu", "swish"]),
-        "positions": chance.choice(["sinusoidal", "learned"]),
-        "scale_embeddings": chance.random() < 0.7,
-        "attention_bias": chance.random() < 0.5,
-        "output_bias": chance.random() < 0.5,
-        "tied_embeddings": chance.choice(["none", "target", "all"]),
-        "norm_eps": chance.choice([1e-5, 0.1]),
-        "position_base": chance.choice([10_000.0, 50.0]),
-    }
-    model = ModelSettings(d_model=d_model, d_ff=chance.randint(1, 10), max_length=32, **changes)
+    model = ModelSettings(max_length=32, **drawn_shape(chance))
     text = "".join(chance.choices("abcdefg", k=chance.randint(1, 7)))
     target = "".join(chance.choices("hijklmn", k=chance.randint(1, 7)))
     return Case(make_model(model, seed), text, target)

@@ -25,35 +25,17 @@ from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
 from tests.ship.export.conftest import TINY, assert_same, calibrated, make_model, make_texts, restored
+from tests.untrained import drawn_shape
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 
-def drawn_shape(seed: int) -> dict[str, Any]:
-    source = random.Random(seed)
-    tied = source.choice(["none", "target", "all"])
-    return {
-        "n_heads": source.randint(1, 3),
-        "d_k": source.randint(1, 5),
-        "d_v": source.randint(1, 9),
-        "n_encoder_layers": source.randint(1, 3),
-        "n_decoder_layers": source.randint(1, 3),
-        "norm": source.choice(["pre", "post"]),
-        "activation": source.choice(["relu", "gelu", "swish"]),
-        "output_bias": source.random() < 0.5,
-        "positions": source.choice(["sinusoidal", "learned"]),
-        "scale_embeddings": source.random() < 0.7,
-        "attention_bias": source.random() < 0.5,
-        "tied_embeddings": tied,
-        "shared": tied == "all",
-        "norm_eps": source.choice([1e-5, 0.1]),
-        "position_base": source.choice([10_000.0, 50.0]),
-        "d_model": source.choice([6, 8, 12, 18]),
-        "d_ff": source.randint(1, 20),
-        "max_length": 42,
-        "members": 1 + seed % 3,
-    }
+def model_of(seed: int) -> ModelFile:
+    """A model of a shape drawn by chance, or up to three of them."""
+    shape = drawn_shape(random.Random(seed))
+    shared = shape["tied_embeddings"] == "all"
+    return make_model(seed=seed, shared=shared, max_length=42, members=1 + seed % 3, **shape)
 
 
 FAST = (1, 4)
@@ -70,7 +52,7 @@ def exported(model_file: ModelFile, folder: Path, precision: str = "float32") ->
     "seed", [pytest.param(seed, marks=() if seed in FAST else pytest.mark.slow) for seed in range(12)]
 )
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
-    model_file = make_model(seed=seed, **drawn_shape(seed))
+    model_file = model_of(seed)
     texts = make_texts(model_file)
     folder = exported(model_file, tmp_path)
     for num_beams in (1, 3):

@@ -49,7 +49,11 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 AT_ONCE = ("post", "pre", "post, tied all", "pre, tied target", "post, learned", "narrow keys")
 """The shapes of the fast suite."""
-PAIRED = {"bytes to words": ("bytes", "words"), "bpe to characters": ("subwords", "characters")}
+PAIRED = {
+    "bytes to words": ("bytes", "words"),
+    "bpe to characters": ("subwords", "characters"),
+    "unigram": ("subwords", "subwords"),
+}
 TEXTS = ["hello fgh", "a<eos>b f", "<bos>", "é漢 a", "abcdefgh " * 3, "<unk>", "a", "hello  abc\tfgh", "▁x"]
 LONGEST = 14
 
@@ -153,12 +157,9 @@ def test_generate_gives_the_ids_texts_and_scores_of_every_shape(shape: str, tmp_
 
 
 @pytest.mark.parametrize("norm", ["post", pytest.param("pre", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("tokens", ["words", "bytes", "bpe", "unigram", *PAIRED])
+@pytest.mark.parametrize("tokens", PAIRED)
 def test_every_kind_of_token_is_the_same(tokens: str, norm: str, tmp_path: Path) -> None:
-    kind = {"bpe": "subwords", "unigram": "subwords"}.get(tokens, tokens)
-    model_file = untrained(
-        tokens=PAIRED.get(tokens, (kind, kind)), algorithm="unigram" if tokens == "unigram" else "bpe", norm=norm
-    )
+    model_file = untrained(tokens=PAIRED[tokens], algorithm="unigram" if tokens == "unigram" else "bpe", norm=norm)
     check_greedy(model_file, exported(model_file, tmp_path))
 
 
