@@ -13,9 +13,7 @@ from glassformer.inference import timelimit
 from glassformer.inference.timelimit import check_time_limit, time_limit
 from glassformer.inference.translator import Translator
 from glassformer.paper.kernels.cpu import on_every_core
-from glassformer.paper.settings import Settings, SideSettings
-from glassformer.text import learn
-from tests.untrained import drawn_model
+from tests.inference.test_translator import untrained
 
 
 @pytest.fixture
@@ -59,16 +57,7 @@ def test_jobs_on_other_threads_have_the_same_limit() -> None:
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     """A model that was never trained."""
-    characters = {"kind": "characters"}
-    chosen = Settings.model_validate(
-        {
-            "tokens": {"source": characters, "target": characters},
-            "model": {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1},
-            "decoding": {"max_new_tokens": 12},
-        }
-    )
-    tokenizer = learn(["abc"], SideSettings.model_validate(characters))
-    return Translator(drawn_model(chosen, tokenizer, tokenizer), device="cpu")
+    return Translator(untrained(decoding={"max_new_tokens": 12}), device="cpu")
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

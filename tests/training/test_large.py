@@ -14,18 +14,9 @@ from glassformer.errors import RunError, TableError
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import prepare
 from glassformer.training.events import Stopped
+from tests.before.test_selftest import SMALL
 
-TINY = {
-    "model.d_model": 16,
-    "model.d_ff": 16,
-    "model.n_heads": 2,
-    "model.n_encoder_layers": 1,
-    "model.n_decoder_layers": 1,
-    "training.steps": 6,
-    "training.batch_tokens": 128,
-    "training.validate_every": 3,
-    "training.precision": "float32",
-}
+TINY = SMALL | {"model.d_model": 16, "training.steps": 6, "training.batch_tokens": 128, "training.validate_every": 3}
 
 
 @pytest.fixture

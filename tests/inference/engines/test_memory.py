@@ -6,10 +6,8 @@ import pytest
 
 from glassformer.errors import DeviceError
 from glassformer.inference.engines.memory import check_search_fits, memory_of
-from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
-from glassformer.text import learn
-from tests.untrained import drawn_model
+from glassformer.paper.settings import DecodingSettings, ModelSettings
+from tests.inference.test_translator import translator
 
 GIGABYTE = 10**9
 
@@ -36,11 +34,7 @@ def test_a_search_whose_hypotheses_cannot_fit_is_refused(with_memory):
 
 
 def test_a_translator_refuses_such_a_search_before_it_begins(with_memory):
-    side = SideSettings(kind="characters")
-    settings = Settings(tokens={"source": side, "target": side}, model={"d_model": 8, "d_ff": 8, "n_heads": 2})
-    tokenizer = learn(["1"], side)
-    translator = Translator(drawn_model(settings, tokenizer, tokenizer), device="cpu")
     with_memory(10**6)
     with pytest.raises(DeviceError, match="not enough memory"):
-        translator.translate(["1"], num_beams=1000, max_new_tokens=100_000)
-    assert translator.translate(["1"], max_new_tokens=2)
+        translator().translate(["a"], num_beams=1000, max_new_tokens=100_000)
+    assert translator().translate(["a"])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,13 +14,9 @@ from torch import Tensor
 
 from glassformer.errors import TextError
 from glassformer.inference.engines import torch_cached as inference_module
-from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.engines.torch_cached import Inference
-from glassformer.paper import reference
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings
-
-SIZE = 13  # of both vocabularies
+from tests.paper.test_model import SIZE, close, make, reference_logits
 
 GRID: dict[str, dict[str, Any]] = {
     "as in the paper": {},
@@ -36,30 +31,9 @@ GRID: dict[str, dict[str, Any]] = {
 each_kind = pytest.mark.parametrize("changes", GRID.values(), ids=GRID.keys())
 
 
-def make(**changes: Any) -> Transformer:
-    """A model whose every parameter is drawn, matrices small and gains around one."""
-    tiny = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 24}
-    model = Transformer(ModelSettings(**(tiny | changes)), SIZE, SIZE)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(0, 0.3, generator=generator)
-            if "norm" in name and name.endswith("weight"):
-                parameter += 1
-    return model.eval()
-
-
 def drawn(n_sentences: int, longest: int, seed: int = 0) -> list[list[int]]:
     chance = random.Random(seed)
     return [[chance.randrange(SIZE) for _ in range(chance.randint(1, longest))] for _ in range(n_sentences)]
-
-
-def reference_logits(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Tensor:
-    """After the last token of `target`."""
-    weights, chosen = get_weights(model), model.settings
-    memory = reference.encode(weights, chosen, np.array(source))
-    hidden = reference.decode(weights, chosen, np.array(target), memory)
-    return torch.from_numpy(reference.project(weights, chosen, hidden)[-1]).float()
 
 
 @torch.inference_mode()
@@ -74,10 +48,6 @@ def all_at_once(model: Transformer, sources: list[list[int]], targets: Tensor) -
     """The same without a cache, each sentence by itself."""
     rows = zip(sources, targets, strict=True)
     return torch.cat([model(torch.tensor([source]), None, target[None]) for source, target in rows])
-
-
-def close(found: Tensor, expected: Tensor, tolerance: float = 1e-5) -> None:
-    torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
 
 
 # Cached = uncached
@@ -118,7 +88,7 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
             logits = inference.step(torch.tensor([[tokens[-1] for tokens in beam] for beam in beams]), cache)
             for line, (source, beam) in enumerate(zip(sources, beams, strict=True)):
                 for k, tokens in enumerate(beam):
-                    close(logits[line, k], reference_logits(model, source, tokens))
+                    close(logits[line, k], reference_logits(model, source, tokens)[-1])
             stay = chance.sample(range(len(beams)), chance.randint(1, len(beams)))
             parents = [[chance.randrange(len(beams[line])) for _ in range(width)] for line in stay]
             kept = list(zip(stay, parents, strict=True))
@@ -135,7 +105,7 @@ def test_hypotheses_may_be_multiplied_before_the_first_step() -> None:
     logits = inference.step(last, cache)
     for sentence, source in enumerate(sources):
         for k in range(2):
-            close(logits[sentence, k], reference_logits(model, source, [int(last[sentence, k])]))
+            close(logits[sentence, k], reference_logits(model, source, [int(last[sentence, k])])[-1])
 
 
 @each_kind
