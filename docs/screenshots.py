@@ -31,7 +31,7 @@ class Shot(NamedTuple):
 
 CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
 SHOTS = (
-    Shot("story", "story"),
+    Shot("story", "story", height=880),
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
     Shot("scores", "attention", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
