@@ -148,6 +148,7 @@ def test_a_model_gives_the_same_answers_with_and_without_torch(without, names):
     for use in USES:
         assert without[use].code == 0, without[use].err
         beside = answer_to(*use.format(**names).split())
+        assert beside.code == 0, beside.err
         assert timed.sub("", without[use].out) == timed.sub("", beside.out) != ""
 
 
