@@ -159,6 +159,15 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     assert len(window.all(".story-arc", "each")) == drawn.sum()
 
 
+def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:
+    window.open(surprised, "story")
+    assert "of its weight on" in words(window)
+    window.page.click(".story button:text-is('the cross-attention')")
+    window.page.wait_for_selector(".story-words:has-text('cannot read the source')")
+    assert "of its weight on" not in words(window)
+    assert window.page.locator(".story-shot, .story-arc").count() == 0
+
+
 def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for name in [name for name in document["predictions"] if ".lens." in name]:
@@ -387,7 +396,7 @@ def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) ->
     assert {"query", "key", "value", "head", "layer", "softmax", "token", "decoder"} <= set(terms)
     assert len(terms) == len(set(terms))  # each one once
     window.page.click(".term:text-is('query')")
-    assert "looks for" in window.text(".meaning:popover-open")
+    assert window.text(".meaning:popover-open").startswith("query: What a position looks for")
     window.page.keyboard.press("Escape")
     assert window.page.locator(".meaning:popover-open").count() == 0
 
@@ -495,5 +504,5 @@ def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: T
     window.open(document, "story")
     words = window.text(".story-words")
     assert f"cut off at {document['search']['beam']['max_new_tokens']} tokens" in words
-    assert "Of answers like this one on held-out rows, 25" in words
+    assert "Where it was as sure on held-out rows, 25" in words
     assert not window.page.is_visible("dl.answer")

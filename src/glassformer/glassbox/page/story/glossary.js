@@ -2,13 +2,14 @@
 
 import { el } from 'glassbox/dom.js';
 
-/** A term, as a pattern where it has several forms -> its meaning. */
+/** A term, as a pattern where it has several forms -> its meaning. `nameOf` makes the term of the pattern. */
 const TERMS = {
   'tokens?': 'A piece of text with a number: here the model reads and writes one token at a time. <bos> and <eos> are the start and the end.',
   encoder: 'The half of the model that reads the source, all of it at once.',
   decoder: 'The half of the model that writes the answer, one token in each step. It sees the source and what it has written so far.',
   'cross-attention': 'Attention from the decoder to the source: where the answer reads the text.',
   'self-attention': 'Attention among the tokens of one side: source to source, or answer to what is written of it.',
+  weight: 'The share that attention takes of a token: the weights of a step add up to 100 %.',
   attention: 'A weighted mean: a position takes something from every token, most of it from those with the largest weights.',
   'quer(?:y|ies)': 'What a position looks for: numbers that are compared with the keys of all tokens.',
   'keys?': 'What a token offers to those that look: the dot product of query and key is how well the two fit.',
@@ -17,11 +18,12 @@ const TERMS = {
   'heads?': 'One of several attentions side by side, with its own queries, keys and values: each can look for something else.',
   'layers?': 'One round of work: attention, then a small network for each position. Each layer reads what the one before left.',
   'logit lens': 'The output of the model read off too early: after each layer, what would it say if that layer were the last?',
+  'logits?': 'A number for each token of the vocabulary: softmax turns them into the probabilities of the next token.',
   'residual stream': 'The numbers of one position on their way through the layers. A layer does not replace them, it adds to them.',
   'checkpoints?': 'The weights of the model as they were at one time of the training.',
   'greedy search': 'Writes the most probable token in each step, and never goes back.',
-  'beam(?: search)?': 'Keeps the few most probable answers so far, extends all of them in each step, and drops the rest.',
-  probability: 'What the model expects: 100 % is certain. It does not say that the answer is right.',
+  'beam(?: search)?': 'Keeps the few most probable answers so far, which are the beam, extends all of them in each step, and drops the rest.',
+  probability: 'How strongly the model expects something, up to 100 %. It does not say that the answer is right.',
   'position encoding': 'Numbers that are added to each token and depend on its place only: without them the model sees no order.',
   gold: 'The right answer, from the table.',
   'held-out': 'Rows of the table that the model was not trained on.',
@@ -42,13 +44,15 @@ export function worded(words, used) {
     const term = found[2] && Object.keys(TERMS).find((pattern) => new RegExp(`^(${pattern})$`, 'i').test(found[2]));
     if (!term || used.has(term)) continue;
     used.add(term);
-    parts.push(words.slice(from, found.index), button(found[2], TERMS[term], `meaning-${used.size}`));
+    parts.push(words.slice(from, found.index), button(found[2], term, `meaning-${used.size}`));
     from = found.index + found[2].length;
   }
   return [...parts, words.slice(from)];
 }
 
-const button = (word, meaning, id) => [
+const nameOf = (term) => term.replace('(?:y|ies)', 'y').replace('(?: search)?', ' search').replace('s?', '');
+
+const button = (word, term, id) => [
   el('button.term', { type: 'button', popovertarget: id, data: { key: id } }, word),
-  el('span.meaning', { popover: 'auto', id, role: 'note' }, el('strong', word), ': ', meaning),
+  el('span.meaning', { popover: 'auto', id, role: 'note' }, el('strong', nameOf(term)), ': ', TERMS[term]),
 ];

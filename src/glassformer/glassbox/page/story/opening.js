@@ -16,8 +16,9 @@ const [TOP, BOX, CHIP, WIDE] = [22, 24, 30, 200];
 const [SMALL, LEAST] = [1 / 3, 0.1]; // no line below a third of the largest number of a row, or below a tenth
 const [LETTER_TIME, WRITING, HALT, LAYER] = [150, 2400, 500, 600]; // milliseconds
 const PARTS =
-  'The encoder reads the source; the decoder writes the answer, one token in each step. Steps, layers and heads count from 0. ' +
-  'Press a token of the answer to see its step. A line leads to ';
+  'the encoder reads it, and the decoder writes the answer, one token in each step. In attention a step takes something from every ' +
+  'token, most from those with the largest weight. Steps, layers and heads count from 0; press a token of the answer to see its step. ' +
+  'A line leads to ';
 const LINES = {
   occlusion: 'a source token without which the output token is less probable',
   attention: 'a source token on which the cross-attention, as a mean of its heads, has much of its weight',
@@ -39,7 +40,7 @@ export const opening = {
     return {
       kind: isMoving ? 'moves' : '',
       style: { '--gone': isMoving ? gone : times.end, '--shot': times.shot },
-      words: [isEdited(app) ? without(app) : `${PARTS}${LINES[kind]}.`, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
+      words: [isEdited(app) ? without(app) : `The text is “${cut(visible(trace.text), 60)}”: ${PARTS}${LINES[kind]}.`, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
       picture: figure('source tokens of each output token', draw(app, x, times), [
         ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
         ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
@@ -51,7 +52,7 @@ export const opening = {
 };
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
-const calibrated = ({ probability }) => (probability == null ? null : `Of answers like this one on held-out rows, ${percent(probability)} are right.`);
+export const calibrated = ({ probability }) => (probability == null ? null : `Where it was as sure on held-out rows, ${percent(probability)} of its answers are right.`);
 
 const isEdited = ({ trace, base }) => trace !== base;
 
@@ -83,16 +84,19 @@ function shownLayers(trace, row) {
 }
 
 /** What happens in the step, in words. */
-function wordsOf({ trace, row }) {
+function wordsOf(app) {
+  const { trace, row } = app;
   const token = trace.tokens.target_out[row];
   const change = changeIn(trace, row);
   const before = row ? `In step ${row}, after ${sofar(trace, row)}, ` : 'In step 0 ';
   if (change) {
     const { key, weight, attention, head } = readIn(trace, crossOf(trace, change.layer), row);
+    const reads =
+      `In this layer, head ${head} of ${titleOf(attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
+      `${quoted(trace.tokens.source[key])}, source token ${key}.`;
     return (
       `${before}the model would have said ${quoted(change.before[1])} after layer ${change.layer - 1} of the decoder ` +
-      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}). In this layer, ` +
-      `head ${head} of ${titleOf(attention).split(', ')[1]} has ${percent(weight)} of its weight on ${quoted(trace.tokens.source[key])}, source token ${key}.`
+      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
     );
   }
   if (!shownLayers(trace, row).length)
@@ -110,10 +114,10 @@ function without(app) {
   const { trace, base } = app;
   const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
   const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
-  if (trace.translation === base.translation) return `${edited}, the answer is the same.`;
-  const [now, before] = [trace, base].map(({ translation }) => bdi(visible(translation) || '(empty)'));
-  const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes what is likely for any text.' : '';
-  return [`${edited}, the answer is “`, now, '” instead of “', before, `”; what is different is marked.${why}`];
+  if (trace.translation === base.translation) return `${edited}, the answer is the same: what is left of the model is enough for it.`;
+  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(visible(translation)), '”'] : 'empty'));
+  const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes the same for any text.' : '';
+  return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];
 }
 
 const again = (app) =>
@@ -196,13 +200,14 @@ function lines(x, row, { above, below, bottom, scale }, kind, time) {
 }
 
 /** What each layer would have said in the step; the one that changes it is lit, with a line to what it reads. */
-function speaking({ trace, row }, layers, { above, below, bottom }, width, times) {
+function speaking(app, layers, { above, below, bottom }, width, times) {
+  const { trace, row } = app;
   const change = changeIn(trace, row);
   const all = predictionsOf(trace);
   const left = Math.max(0, Math.min(width - WIDE, middle(below[row]) - WIDE / 2));
   const y = (i) => bottom - 18 - (layers.length - i) * CHIP;
   const at = layers.indexOf(change?.layer);
-  const to = change ? above[readIn(trace, crossOf(trace, change.layer), row).key] : null;
+  const to = change && !cannotRead(app) ? above[readIn(trace, crossOf(trace, change.layer), row).key] : null;
   const [side, reach] = to && middle(to) > left + WIDE / 2 ? [left + WIDE, 60] : [left, -60];
   return [
     layers.map((layer, i) => {

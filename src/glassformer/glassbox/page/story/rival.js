@@ -66,11 +66,11 @@ const onAxis = (sum) => probability(Math.exp(sum), 1e-3);
 
 const textOf = (search, node) => pathOf(search, node).map(({ text }) => visible(text)).join('');
 
-const tail = (text, length) => (text.length > length ? `…${text.slice(1 - length)}` : text);
+const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
 /** Bars on a log scale: each step to the left is a tenth of the probability. */
 function draw(app, search, nodes) {
-  const names = nodes.map((node) => tail(textOf(search, node), app.width < 520 ? 12 : LONGEST));
+  const names = nodes.map((node) => ends(textOf(search, node), app.width < 520 ? 12 : LONGEST));
   const LEFT = 16 + LETTER * Math.max(6, ...names.map((name) => name.length));
   const BAR = Math.max(70, Math.min(330, app.width - LEFT - 140));
   const least = Math.floor(Math.min(-1, ...nodes.map((node) => node.sum / Math.LN10)));

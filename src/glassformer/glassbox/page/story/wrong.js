@@ -9,6 +9,7 @@ import { grouped, headOf, percent, rowOf } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
 import { sameSource } from 'glassbox/source.js';
 import { LETTER, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
+import { calibrated } from 'glassbox/story/opening.js';
 import { rivalOf } from 'glassbox/story/rival.js';
 import { changeIn, crossOf } from 'glassbox/story/thread.js';
 import { ordinary, visible } from 'glassbox/trace.js';
@@ -35,13 +36,13 @@ export const wrong = {
     const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.gold]] : [])]);
     return {
       words: [
-        `The model gives this answer a probability of ${scoreOf(trace)}. Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
+        `The model gives this answer a probability of ${scoreOf(trace)}. ${calibrated(trace) ?? ''} Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
           `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
         errorsOf(app, failed),
         strange
           ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
             `The answer, “${visible(strange.translation)}” with a probability of ${scoreOf(strange)}, may be right or wrong: no table of this page has it.`
-          : 'Wrong answers are likely where a text is unlike the training. This one is not.',
+          : 'Wrong answers are likely where a text is unlike the training. None of these is.',
         others.includes(null) ? 'Other texts are being computed …' : null,
       ],
       picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right), [
