@@ -47,7 +47,7 @@ def drawn_model(
 
 
 def drawn_shape(chance: random.Random) -> dict[str, Any]:
-    """Settings of a small model, drawn by chance: what its tests have in common."""
+    """Settings of a small model, drawn at random: what its tests have in common."""
     d_model = chance.choice([6, 8, 12])
     return {
         "n_heads": chance.randint(1, 3),

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
 from glassformer.errors import SettingsError
@@ -89,6 +90,11 @@ def test_learned_positions_limit_the_tokens_of_a_text_between_bos_and_eos(positi
         model={"positions": positions, "max_length": max_length},
     )
     assert (chosen.max_source_tokens, chosen.max_target_tokens) == expected
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        ModelSettings().d_model = 256
 
 
 # Wrong names and values

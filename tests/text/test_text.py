@@ -353,6 +353,16 @@ def test_words_are_sorted_by_descending_count_then_by_text() -> None:
     assert frequent.tokens(range(4, len(frequent))) == ["c", "b"]
 
 
+def test_a_word_with_the_written_form_of_a_special_token_is_an_ordinary_piece() -> None:
+    tokenizer = learn(["end <eos> here"], SideSettings(kind="words"))
+    ids = tokenizer.encode("<eos> here")
+    assert tokenizer.tokens(ids) == ["<eos>", "here"]
+    assert tokenizer.vocabulary.pieces.count("<eos>") == 2
+    assert tokenizer.vocabulary.eos_id not in ids
+    assert tokenizer.decode(tokenizer.frame(ids)) == "<eos> here"
+    assert Tokenizer.from_dict(tokenizer.to_dict()).encode("<eos> here") == ids
+
+
 @quick
 @given(text=ANY_TEXTS)
 def test_words_are_what_python_splits(text: str) -> None:

@@ -504,5 +504,5 @@ def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: T
     window.open(document, "story")
     words = window.text(".story-words")
     assert f"cut off at {document['search']['beam']['max_new_tokens']} tokens" in words
-    assert "Where it was as sure on held-out rows, 25" in words
+    assert "right with a probability of 25" in words
     assert not window.page.is_visible("dl.answer")

@@ -2,14 +2,14 @@
 
 import { el } from 'glassbox/dom.js';
 
-/** A term, as a pattern where it has several forms -> its meaning. `nameOf` makes the term of the pattern. */
+/** A term, as a pattern where it has several forms -> its meaning. `nameOf` makes the term of the pattern. “weights” is none: of a model they are its numbers. */
 const TERMS = {
   'tokens?': 'A piece of text with a number: here the model reads and writes one token at a time. <bos> and <eos> are the start and the end.',
   encoder: 'The half of the model that reads the source, all of it at once.',
   decoder: 'The half of the model that writes the answer, one token in each step. It sees the source and what it has written so far.',
   'cross-attention': 'Attention from the decoder to the source: where the answer reads the text.',
   'self-attention': 'Attention among the tokens of one side: source to source, or answer to what is written of it.',
-  weight: 'The share that attention takes of a token: the weights of a step add up to 100 %.',
+  weight: 'The fraction that attention takes of a token: the weights of a step add up to 100 %.',
   attention: 'A weighted mean: a position takes something from every token, most of it from those with the largest weights.',
   'quer(?:y|ies)': 'What a position looks for: numbers that are compared with the keys of all tokens.',
   'keys?': 'What a token offers to those that look: the dot product of query and key is how well the two fit.',

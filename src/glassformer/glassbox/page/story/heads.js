@@ -56,15 +56,15 @@ const namesOf = ({ name, heads: numbers }) => `heads ${numbers.join(', ').replac
 function whatIsShared({ axes, tokens, translation, vocabularies }, shared, found) {
   const { row, id, p } = shared.change;
   const token = axes[vocabularies.target.axis].labels[id];
-  const isDecoder = shared.name.startsWith('decoder');
-  const reads = found.map(({ head, weights }, i) => {
+  const isDecoder = shared.name.startsWith('decoder'); // rows of the encoder are no steps
+  const reads = (isDecoder ? found : []).map(({ head, weights }, i) => {
     const most = rowOf(weights, row);
     const key = most.indexOf(Math.max(...most));
     const place = `${quoted(axes[shared.name.endsWith('.cross') ? 'source' : 'target'].labels[key])} (position ${key})`;
     return `head ${head} ${i ? '' : 'has '}${percent(most[key])} ${i ? '' : 'of its weight '}on ${place}`;
   });
   return [
-    `No head alone changes this answer. Without ${namesOf(shared)}, all at once, “${visible(translation)}” becomes “${visible(shared.text)}” (greedy search): ` +
+    `No head alone changes this answer. Without ${namesOf(shared)}, all at once, “${visible(translation)}” becomes ${shared.text ? `“${visible(shared.text)}”` : 'empty'}, continued by greedy search: ` +
       `in step ${row} the model writes ${quoted(token)} (${percent(p)}) instead of ${quoted(tokens.target_out[row])}. These heads share the work.`,
     isDecoder ? `In step ${row}, ${reads.join(', ')}.` : null,
   ];
@@ -125,7 +125,7 @@ function whichOf(trace, answer, found) {
   if (answer.shared) return '';
   const isNeeded = answer.heads.some(({ change }) => change);
   return `${isNeeded ? '' : 'No head alone changes this answer, nor do all heads of one attention: others do their work, and what is off shows in how sure the model is. '}${
-    found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two are needed for different tokens:' : ''
+    found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two matter for different tokens:' : ''
   }`;
 }
 

@@ -113,5 +113,6 @@ function answerFrom(trace, name, off, { row, id }) {
   const { bos, eos } = trace.vocabularies.target.specials;
   const ids = [...targets.slice(0, row), id];
   while (ids.at(-1) !== eos && ids.length < targets.length + LONGER) ids.push(mostProbable(trace, model.nextLogProbs(memory, [bos, ...ids]))[0]);
-  return `${decodeIds(trace, 'target', ids)}${ids.at(-1) === eos ? '' : '…'}`;
+  const isWhole = ids.at(-1) === eos;
+  return decodeIds(trace, 'target', isWhole ? ids.slice(0, -1) : ids) + (isWhole ? '' : '…');
 }

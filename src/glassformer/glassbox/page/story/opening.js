@@ -52,7 +52,7 @@ export const opening = {
 };
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
-export const calibrated = ({ probability }) => (probability == null ? null : `Where it was as sure on held-out rows, ${percent(probability)} of its answers are right.`);
+export const calibrated = ({ probability }) => (probability == null ? null : `Calibrated on held-out rows, this answer is right with a probability of ${percent(probability)}.`);
 
 const isEdited = ({ trace, base }) => trace !== base;
 
@@ -114,7 +114,7 @@ function without(app) {
   const { trace, base } = app;
   const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
   const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
-  if (trace.translation === base.translation) return `${edited}, the answer is the same: what is left of the model is enough for it.`;
+  if (trace.translation === base.translation) return `${edited}, the answer is the same${off.length ? ': what is left of the model is enough for it' : ''}.`;
   const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(visible(translation)), '”'] : 'empty'));
   const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes the same for any text.' : '';
   return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];

@@ -33,6 +33,7 @@ export const wrong = {
     if (failed?.isOpen) others.unshift(otherText(app, failed.source, () => traceOf(app, { text: failed.source })));
     const traces = [trace, ...others.filter((other) => other?.tokens)];
     const strange = traces.find(unlikeOf);
+    const isComputing = others.includes(null);
     const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.gold]] : [])]);
     return {
       words: [
@@ -41,9 +42,10 @@ export const wrong = {
         errorsOf(app, failed),
         strange
           ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
-            `The answer, “${visible(strange.translation)}” with a probability of ${scoreOf(strange)}, may be right or wrong: no table of this page has it.`
-          : 'Wrong answers are likely where a text is unlike the training. None of these is.',
-        others.includes(null) ? 'Other texts are being computed …' : null,
+            `The answer is “${visible(strange.translation)}” with a probability of ${scoreOf(strange)}` +
+            `${right.get(strange) == null ? '; it may be right or wrong: no table of this page has it.' : '.'}`
+          : `Wrong answers are likely where a text is unlike the training. ${isComputing ? '' : traces.length > 1 ? 'None of these is.' : 'This one is not.'}`,
+        isComputing ? 'Other texts are being computed …' : null,
       ],
       picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right), [
         ['text', 'step', 'output token', 'probability'],
@@ -66,7 +68,7 @@ function wrongOf(app) {
   const examples = app.base.errors?.examples ?? [];
   if (!examples.length) return null;
   const surest = examples.reduce((one, other) => (other.score > one.score ? other : one));
-  return { ...surest, isOpen: !cannotOpen(app) && !app.words.length && surest.source !== app.base.text };
+  return { ...surest, isOpen: !cannotOpen(app) && !app.base.inputs && !app.words.length && surest.source !== app.base.text };
 }
 
 /** The right answer of the text as it is, or null if it is not known. */
@@ -84,9 +86,11 @@ function errorsOf(app, failed) {
   const unedited = base === trace ? '' : ' without your edits';
   if (!errors) return 'No wrong answer is known here: this page has no held-out rows with their right answers.';
   if (!errors.wrong) return `Of ${grouped(errors.rows)} held-out rows, all are answered correctly${unedited}: no wrong answer is known here.`;
+  const all = `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}.`;
+  if (!failed) return all;
   const { source, gold: right, answer, score } = failed;
   return (
-    `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}. The surest wrong answer here: “${visible(source)}” became ` +
+    `${all} The surest wrong answer here: “${visible(source)}” became ` +
     `“${visible(answer)}”, with a probability of ${percent(Math.exp(score))}. Right is “${visible(right)}” (${kindOf(difference(right, answer))}).`
   );
 }
@@ -136,7 +140,7 @@ function otherText(app, what, make) {
 function draw(traces, right) {
   const [first] = traces;
   const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
-  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${visible(right.get(one))}”`));
+  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${cut(visible(right.get(one)), 40)}”`));
   const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf), endOf(boxes[1]) - 62 + words[i].length * LETTER));
   return image(
     Math.max(...reaches) + 70,
