@@ -8,7 +8,7 @@ import { warningsOf } from 'glassbox/frame.js';
 import { percent, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
-import { endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
+import { calibrated, endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
 import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -50,9 +50,6 @@ export const opening = {
     };
   },
 };
-
-/** How often answers like this one are right, in words; of a model without calibration nothing. */
-export const calibrated = ({ probability }) => (probability == null ? null : `Calibrated on held-out rows, this answer is right with a probability of ${percent(probability)}.`);
 
 const isEdited = ({ trace, base }) => trace !== base;
 

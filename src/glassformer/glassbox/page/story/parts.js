@@ -3,7 +3,7 @@
 import { cut, image, svg } from 'glassbox/dom.js';
 import { heat } from 'glassbox/heat.js';
 import { titleOf } from 'glassbox/labels.js';
-import { at, headOf } from 'glassbox/numbers.js';
+import { at, headOf, percent } from 'glassbox/numbers.js';
 import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -11,6 +11,10 @@ export const LETTER = 7.9; // pixels of a letter of a token, in the widest of th
 const WIDEST = 928; // pixels of the card
 const LONGEST = 12; // letters of a token that are drawn
 const [CELL, TILE, SMALLEST] = [22, 300, 13]; // pixels of a cell, of the longest side of a tile, of a cell with a label
+
+/** How often answers like this one are right, in words; of a model without calibration nothing. */
+export const calibrated = ({ probability }) =>
+  probability == null ? null : `Calibrated on held-out rows, this answer is right with a probability of ${percent(probability)}.`;
 
 /** A word next to a part of a picture. */
 export const label = (x, y, text, anchor = 'start') => svg('text.story-label', { x, y, 'text-anchor': anchor }, text);

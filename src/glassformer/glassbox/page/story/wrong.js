@@ -8,8 +8,7 @@ import { titleOf } from 'glassbox/labels.js';
 import { grouped, headOf, percent, rowOf } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
 import { sameSource } from 'glassbox/source.js';
-import { LETTER, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
-import { calibrated } from 'glassbox/story/opening.js';
+import { LETTER, calibrated, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
 import { rivalOf } from 'glassbox/story/rival.js';
 import { changeIn, crossOf } from 'glassbox/story/thread.js';
 import { ordinary, visible } from 'glassbox/trace.js';
@@ -37,7 +36,7 @@ export const wrong = {
     const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.gold]] : [])]);
     return {
       words: [
-        `The model gives this answer a probability of ${scoreOf(trace)}. ${calibrated(trace) ?? ''} Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
+        `${[`The model gives this answer a probability of ${scoreOf(trace)}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
           `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
         errorsOf(app, failed),
         strange
@@ -141,9 +140,9 @@ function draw(traces, right) {
   const [first] = traces;
   const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
   const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${cut(visible(right.get(one)), 40)}”`));
-  const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf), endOf(boxes[1]) - 62 + words[i].length * LETTER));
+  const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf).map((end) => end + 70), endOf(boxes[1]) + 8 + words[i].length * LETTER));
   return image(
-    Math.max(...reaches) + 70,
+    Math.max(...reaches),
     traces.length * TEXT - 12,
     traces.map((one) => `${textOf(one)}: ${one.translation}, ${scoreOf(one)}`).join('; '),
     traces.map((one, i) =>
