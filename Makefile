@@ -59,11 +59,11 @@ test-lessons: $(VENV)/installed-dev
 	$(PYTEST) tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --hypothesis-profile=thorough
 
 # Runs that are killed, terminated and hit by faults at every write, and thousands of damaged files (an hour).
 chaos: $(VENV)/installed-dev
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/chaos tests/ship/storage/importers/test_mutated_folders.py
+	$(ONE_THREAD) $(BIN)/python -m pytest --hypothesis-profile=thorough tests/chaos tests/ship/storage/importers/test_mutated_folders.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

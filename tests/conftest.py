@@ -30,6 +30,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # commands that tests start buffer the
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the programs of tests inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for the tests that import onnxruntime
+hypothesis.settings.register_profile("thorough", deadline=None)  # of `make test-all` and `make chaos`
 hypothesis.settings.register_profile("no timings", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("no timings")
 
