@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import unicodedata
 
 import numpy as np
@@ -17,37 +16,8 @@ from glassformer.errors import ModelFileError, TableError
 from glassformer.ship.storage.container import write_tensors
 
 quick = settings(max_examples=50, deadline=None)
-tables = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=40).map(
-    lambda sources: [Pair(source, str(row)) for row, source in enumerate(sources)]
-)
-fractions = st.floats(0, 0.99)
 
 # Held-out rows
-
-
-@quick
-@given(tables, fractions, st.integers(1, 20), st.integers(0, 5))
-def test_every_row_is_on_one_side_and_every_source_too(pairs, fraction, max_rows, seed):
-    train, held = hold_out(pairs, fraction, max_rows, seed)
-    assert sorted(train + held) == list(range(len(pairs)))
-    assert train == sorted(train)
-    assert held == sorted(held)
-    assert train
-    assert not {pairs[row].source for row in train} & {pairs[row].source for row in held}
-    assert hold_out(pairs, fraction, max_rows, seed) == (train, held)
-
-
-def test_the_seed_decides_which_rows_are_held_out():
-    pairs = [Pair(str(row), "x") for row in range(100)]
-    chosen = {tuple(hold_out(pairs, 0.1, 1000, seed)[1]) for seed in range(10)}
-    assert len(chosen) == 10
-    assert len(set().union(*chosen)) > 50
-
-
-def test_the_order_of_targets_does_not_matter():
-    pairs = [Pair(str(row % 30), str(row)) for row in range(90)]
-    others = [Pair(pair.source, str(random.Random(row).random())) for row, pair in enumerate(pairs)]
-    assert hold_out(pairs, 0.2, 1000, seed=4) == hold_out(others, 0.2, 1000, seed=4)
 
 
 @quick
@@ -162,7 +132,7 @@ def held_by_text(sources: list[str], fraction: float, max_rows: int, seed: int) 
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.sampled_from([*"abcdefgh", "\u00e9", "e\u0301"]), max_size=80),
-    st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.9]),
+    st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.9]) | st.floats(0, 0.99),
     st.integers(1, 30),
     st.integers(0, 9),
 )
@@ -171,6 +141,7 @@ def test_the_rows_held_out_by_hashes_are_those_held_out_by_texts(sources, fracti
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splits, "_BLOCK", 7)
         assert held_rows(text_hashes(sources), fraction, max_rows, seed).tolist() == expected
-    train, held = hold_out([Pair(source, "x") for source in sources], fraction, max_rows, seed)
+    pairs = [Pair(source, str(row)) for row, source in enumerate(sources)]
+    train, held = hold_out(pairs, fraction, max_rows, seed)
     assert held == expected
     assert train == [row for row in range(len(sources)) if row not in held]

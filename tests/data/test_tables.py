@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.tables import read_table
-from glassformer.errors import ColumnError, GlassformerError, MissingExtraError, TableError
+from glassformer.errors import ColumnError, MissingExtraError, TableError
 from glassformer.paper.settings import DataSettings
 from tests.data.columns import entries_of, put, read_column, read_lines
 
@@ -47,10 +46,6 @@ def failure(kind, call, *arguments):
         call(*arguments)
     assert "Traceback" not in str(caught.value)
     return caught.value
-
-
-def parts_of(error, parts):
-    return {name: getattr(error, name) for name in parts}
 
 
 # --- Writing the same pairs in every format ---
@@ -110,7 +105,10 @@ def test_every_format_and_compression_gives_the_same_pairs(folder, suffix, packi
     named = suffix in ("jsonl", "ndjson", "parquet")
     assert (table.header, table.columns) == (named, ("source", "target") if named else None)
     assert table.taken == (("source (column 0)", "target (column 1)") if named else ("column 0", "column 1"))
-    assert read_column(path, 1, DataSettings()).cells == [row[1] for row in ROWS]
+    column = read_column(path, 1, DataSettings())
+    assert column.cells == [row[1] for row in ROWS]
+    for found in (table, column):  # a table with names of its own has no first row to guess
+        assert (found.first, found.header_guessed) == ((() if named else ROWS[0]), not named)
 
 
 @pytest.mark.parametrize("packing", PACKERS)
@@ -136,23 +134,14 @@ hostile = st.text(
 hostile_rows = st.lists(st.tuples(hostile, hostile), min_size=1, max_size=6)
 
 
-@settings(max_examples=50)
-@given(hostile_rows, st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
-def test_csv_cells_are_read_as_the_csv_module_writes_and_reads_them(folder, rows, quoting, bom):
-    content = csv_bytes(rows, quoting=quoting)
-    bom = bom or content.startswith(b"\xef\xbb\xbf")
-    assert list(csv.reader(io.StringIO(content.decode(), newline=""), strict=True)) == [list(row) for row in rows]
-    assert pairs_of(put(folder, "pairs.csv", b"\xef\xbb\xbf" * bom + content)) == rows
-
-
-@settings(max_examples=40)
-@given(st.text('",\r\nab ', max_size=24))
+@settings(max_examples=60)
+@given(st.text('",\r\nab ', max_size=24) | st.text('",\r\nab \x0b\x0c\x1c\x85\u2028\ufeff', min_size=1, max_size=24))
 def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
     try:
         oracle = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error:
         oracle = None
-    path = put(folder, "any.csv", text)
+    path = put(folder, "any.csv", "\ufeff" + text)
     width = len(next((row for row in oracle or [] if row), ()))
     if oracle is None or any(len(row) not in (0, width) for row in oracle) or not width:
         failure(TableError, read_column, path, 0, HEADLESS)
@@ -173,14 +162,6 @@ def test_cells_of_other_formats_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(f"{one},{other}") == lines
 
 
-@settings(max_examples=30)
-@given(st.lists(st.text(st.characters(exclude_characters="\n\r\0\ufeff", exclude_categories=["Cs"]), max_size=6)))
-def test_lines_split_at_line_feeds_only(folder, lines):
-    content = "".join(line + "\n" for line in lines).encode()
-    assert read_lines(io.BytesIO(content)) == lines
-    assert read_lines(put(folder, "lines.txt", content.replace(b"\n", b"\r\n"))) == lines
-
-
 def test_the_last_line_counts_without_its_end_and_blank_lines_count():
     lines = read_lines(io.BytesIO(b"\xef\xbb\xbfa\n\nb\x0bc\xe2\x80\xa8d\re\r\r\nf"))
     assert lines == ["a", "", "b\x0bc\u2028d\re\r", "f"]
@@ -193,10 +174,6 @@ def test_every_line_end_and_a_byte_order_mark_are_accepted_in_csv(folder, end):
     table = read_table(put(folder, "dates.csv", text), DataSettings())
     assert (table.header, table.columns) == (True, ("source", "target"))
     assert table.pairs == [("1845-01-05", "January 5, 1845"), ("NA", "null")]
-
-
-def test_a_lone_quote_is_text_in_tsv(folder):
-    assert pairs_of(put(folder, "a.tsv", '"\t\'\n"a\tb"\nc\td\n')) == [('"', "'"), ('"a', 'b"'), ("c", "d")]
 
 
 def test_values_of_json_and_parquet_keep_their_written_form_and_other_columns_are_left_alone(folder):
@@ -244,12 +221,6 @@ def test_a_header_is_recognized_or_set(folder, first, data, header, guessed):
         assert (found.format, found.path) == ("CSV", str(path))
 
 
-def test_a_table_with_names_of_its_own_has_no_first_row_to_guess(folder):
-    path = put(folder, "a.jsonl", '{"x": "a", "y": "b"}\n')
-    for found in (read_table(path, DataSettings()), read_column(path, 0, DataSettings())):
-        assert (found.first, found.header_guessed, found.header) == ((), False, True)
-
-
 THREE = "id,source,target\n1,a,b\n"
 
 
@@ -257,12 +228,6 @@ THREE = "id,source,target\n1,a,b\n"
     ("text", "data", "pair", "taken"),
     [
         ("id,source,2\ni,s,t\n", {}, ("i", "s"), ("id (column 0)", "source (column 1)")),
-        (
-            "id,source,2\ni,s,t\n",
-            {"source": "source", "target": "2"},
-            ("s", "t"),
-            ("source (column 1)", "2 (column 2)"),
-        ),
         ("id,source,2\ni,s,t\n", {"source": 2, "target": "0"}, ("t", "i"), ("2 (column 2)", "id (column 0)")),
         ("id,target,source\ni,t,s\n", {}, ("s", "t"), ("source (column 2)", "target (column 1)")),
         ("x,y\na,b\n", {"source": 1}, ("b", "a"), ("y (column 1)", "x (column 0)")),
@@ -278,55 +243,24 @@ def test_columns_are_taken_by_name_or_position_or_are_source_and_target_or_what_
 
 
 @pytest.mark.parametrize(
-    ("text", "data", "parts"),
+    ("text", "source", "target", "parts"),
     [
-        (
-            THREE,
-            {"source": "sorce", "target": "target"},
-            {"what": "there is no column 'sorce'", "hint": "did you mean 'source'? valid: id, source, target"},
-        ),
-        (
-            THREE,
-            {"source": 3, "target": 0},
-            {
-                "what": "there is no column 3",
-                "got": "3 columns: id | source | target",
-                "expected": "a position from 0 to 2",
-            },
-        ),
-        (THREE, {"source": -1, "target": 0}, {"what": "there is no column -1"}),
-        (THREE, {"source": 1, "target": "9" * 5000}, {"what": f"there is no column {'9' * 59}…"}),
-        (THREE, {"source": "s" * 9999, "target": 1}, {"what": f"there is no column '{'s' * 59}…'"}),
-        (
-            THREE,
-            {"source": "source", "target": 1},
-            {"got": "source (column 1)", "expected": "different columns of: id | source | target"},
-        ),
-        (THREE, {"source": "source"}, {"what": "the source column is set, but the target column is not"}),
-        (THREE, {"target": "source"}, {"hint": "set it with --source"}),
-        (
-            "huis,h œy s\n",
-            {"source": "woord", "target": 1},
-            {
-                "what": "there is no column 'woord', because the first row was not read as a header",
-                "got": "the first row huis | h œy s",
-                "hint": "if the first row is a header, use --header and one of its names",
-            },
-        ),
-        (
-            "x,x\na,b\n",
-            {"source": "x", "target": 1},
-            {
-                "what": "2 columns are named 'x'",
-                "hint": "give its position instead, for example 0 for the first of them",
-            },
-        ),
+        (THREE, "sorce", "target", ("no column 'sorce'", "did you mean 'source'? valid: id, source, target")),
+        (THREE, 3, 0, ("no column 3", "3 columns: id | source | target", "a position from 0 to 2")),
+        (THREE, -1, 0, ("no column -1",)),
+        (THREE, 1, "9" * 5000, (f"no column {'9' * 59}…\n",)),
+        (THREE, "s" * 9999, 1, (f"no column '{'s' * 59}…'",)),
+        (THREE, "source", 1, ("got: source (column 1)", "different columns of: id | source | target")),
+        (THREE, "source", None, ("the source column is set, but the target column is not", "set it with --target")),
+        (THREE, None, "source", ("the target column is set, but the source column is not", "set it with --source")),
+        ("huis,h œy s\n", "woord", 1, ("no column 'woord', because", "got: the first row huis | h œy s", "--header")),
+        ("x,x\na,b\n", "x", 1, ("2 columns are named 'x'", "give its position instead, for example 0")),
     ],
 )
-def test_a_missing_column_is_an_error_that_lists_the_columns(folder, text, data, parts):
+def test_a_missing_column_is_an_error_that_lists_the_columns(folder, text, source, target, parts):
     path = put(folder, "a.csv", text)
-    error = failure(ColumnError, read_table, path, DataSettings(**data))
-    assert (error.where, parts_of(error, parts), error.exit_code) == (str(path), parts, 2)
+    error = failure(ColumnError, read_table, path, DataSettings(source=source, target=target))
+    assert (error.where, [part for part in parts if part not in str(error)], error.exit_code) == (str(path), [], 2)
 
 
 def test_a_member_that_the_first_json_object_lacks_can_be_null_in_it(folder):
@@ -472,22 +406,10 @@ def test_damaged_rows_stop_the_reading_or_go_to_the_ledger(folder, name, content
     assert table.ledger.counts()["read"] == len(table.pairs) + len(damage)
 
 
-def test_the_unquoted_comma_of_a_date_is_named_by_its_line(folder):
-    path = put(folder, "dates.csv", 'iso,date\n1467-07-28,"July 28, 1467"\n1845-01-05,January 5, 1845\n')
-    lines = [
-        "the table has 1 damaged row",
-        f"  where: {path}",
-        "  got: line 3: wrong number of cells (3 cells instead of 2)",
-        '  expected: a cell with a comma, a quote or a line break is in "double quotes", and a quote in it is doubled '
-        '("")',
-        f"  next: {HOW_TO_SKIP}",
-    ]
-    assert str(failure(TableError, read_table, path, DataSettings())).splitlines() == lines
-
-
 def test_ten_damaged_rows_are_named_and_the_others_counted(folder):
     error = failure(TableError, read_table, put(folder, "a.tsv", "a\tb\n" + "x\n" * 47), HEADLESS)
     assert error.what == "the table has 47 damaged rows"
+    assert "cells are separated by one tab" in error.expected
     named = [line.strip() for line in (error.got or "").splitlines()]
     assert named == [f"line {n}: {WIDTH.format('1 cell')}" for n in range(2, 12)] + ["and 37 more"]
 
@@ -565,7 +487,9 @@ def test_a_column_has_one_cell_for_every_row(folder):
 
 def test_a_damaged_row_of_a_column_is_an_error_or_an_empty_cell(folder):
     path = put(folder, "a.csv", "a,b\nc\nd,e\n")
-    assert failure(TableError, read_column, path, 0, HEADLESS).got == f"line 2: {WIDTH.format('1 cell')}"
+    error = failure(TableError, read_column, path, 0, HEADLESS)
+    assert error.got == f"line 2: {WIDTH.format('1 cell')}"
+    assert 'a comma, a quote or a line break is in "double quotes"' in error.expected
     column = read_column(path, 0, SKIP)
     assert column.cells == ["a", "", "d"]
     assert entries_of(column.ledger) == [(2, 2, WIDTH.format("1 cell"))]
@@ -642,21 +566,22 @@ def test_what_is_no_table_or_cannot_be_read_is_an_error(folder, monkeypatch):
 
 
 VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .arrow, each also with .gz or .zst"
-UNKNOWN = {"what": "the format of the table is unknown", "hint": "give the file the suffix of its format"}
-TEXT = {"what": "a .txt file has one column of text, and pairs need two", "expected": f"a table: {VALID}"}
+UNKNOWN = "the format of the table is unknown"
+TEXT = "a .txt file has one column of text, and pairs need two"
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"),
+    ("name", "what", "expected"),
     [
-        ("a.xlsx", UNKNOWN | {"expected": f"{VALID}; or two parallel text files, as in a.en,a.de"}),
-        ("a.gz", UNKNOWN | {"got": "no suffix"}),
-        ("a.txt", TEXT),
-        ("a.txt.gz", TEXT),
+        ("a.xlsx", UNKNOWN, f"{VALID}; or two parallel text files, as in a.en,a.de"),
+        ("a.gz", UNKNOWN, f"{VALID}; or two parallel text files, as in a.en,a.de"),
+        ("a.txt", TEXT, f"a table: {VALID}"),
+        ("a.txt.gz", TEXT, f"a table: {VALID}"),
     ],
 )
-def test_an_unknown_suffix_lists_the_known_ones(folder, name, parts):
-    assert parts_of(failure(TableError, read_table, put(folder, name, "a\n"), DataSettings()), parts) == parts
+def test_an_unknown_suffix_lists_the_known_ones(folder, name, what, expected):
+    error = failure(TableError, read_table, put(folder, name, "a\n"), DataSettings())
+    assert (error.what, error.expected) == (what, expected)
 
 
 def corrupted():
@@ -688,18 +613,6 @@ def test_without_pyarrow_the_extra_is_named(folder, monkeypatch, name, feature):
     error = failure(MissingExtraError, read_table, put(folder, name, "x"), DataSettings())
     assert error.what == f"{feature} needs the package 'pyarrow', which is not installed"
     assert error.hint == "pip install 'glassformer[parquet]'"
-
-
-@settings(max_examples=100)
-@given(
-    st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.parquet"]),
-    st.binary(max_size=60) | st.text('{}[]":,xy1\t\n\r\\u0 ', max_size=40).map(str.encode),
-    st.sampled_from(["stop", "skip"]),
-)
-def test_any_bytes_give_pairs_or_a_clear_error(folder, name, content, bad_rows):
-    with suppress(GlassformerError):
-        table = read_table(put(folder, name, content), DataSettings(bad_rows=bad_rows))
-        assert table.ledger.read == len(table.pairs) + len(table.ledger.entries)
 
 
 # --- Fingerprint ---
