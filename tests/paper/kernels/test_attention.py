@@ -20,8 +20,11 @@ def close(found: Tensor, expected: Tensor, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("masked", ["open", "causal", "padded", "one row blind"])
-@pytest.mark.parametrize("length", [1, 5, 15, 16, 17])
-def test_attention_by_products_equals_the_fused_kernel_and_so_do_its_gradients(masked: str, length: int) -> None:
+@pytest.mark.parametrize("length", [1, 4, 5, 8, 11, 17])
+def test_attention_by_products_equals_the_fused_kernel_and_so_do_its_gradients(
+    masked: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "CAUSAL_BLOCK", 4)
     q, k, v = (draw(i, 2, 3, length, width).requires_grad_() for i, width in enumerate((4, 4, 6)))
     visible = torch.ones(2, 1, 1, length, dtype=torch.bool)
     if masked == "padded":
@@ -34,18 +37,6 @@ def test_attention_by_products_equals_the_fused_kernel_and_so_do_its_gradients(m
     close(by_products, fused, 1e-6)
     towards = draw(3, *fused.shape)
     found, expected = (torch.autograd.grad(output, (q, k, v), towards) for output in (by_products, fused))
-    for gradient, right in zip(found, expected, strict=True):
-        close(gradient, right, 1e-5)
-
-
-@pytest.mark.parametrize("length", [1, 4, 5, 8, 11])
-def test_causal_attention_in_blocks_is_causal_attention(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "CAUSAL_BLOCK", 4)
-    q, k, v = (draw(i, 2, 3, length, width).requires_grad_() for i, width in enumerate((4, 4, 6)))
-    in_blocks = attention_by_products(q, k, v, None, causal=True, dropout=0.0)
-    fused = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    close(in_blocks, fused, 1e-6)
-    found, expected = (torch.autograd.grad(output.square().sum(), (q, k, v)) for output in (in_blocks, fused))
     for gradient, right in zip(found, expected, strict=True):
         close(gradient, right, 1e-5)
 
