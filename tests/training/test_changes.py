@@ -28,7 +28,10 @@ def every_update_tells(monkeypatch):
 
 
 def stopped_after(step, path, chosen):
-    run = train(PAIRS, chosen, path, device="cpu")
+    stop_after(step, train(PAIRS, chosen, path, device="cpu"))
+
+
+def stop_after(step, run):
     update = run.update
 
     def update_and_stop(batches):
@@ -122,18 +125,10 @@ def resumed_plan(path):
 def test_after_other_batches_a_second_interruption_changes_nothing(tmp_path):
     chosen = settings(training={"steps": 9})
     for name, stops in (("once", ()), ("twice", (3, 4))):
-        stopped_after(2, tmp_path / name, chosen)
+        stop_after(2, train(PAIRS, chosen, tmp_path / name, device="cpu"))
         run = resumed(tmp_path / name, training__batch_tokens=120, training__accumulate=2)
         for step in stops:
-            update = run.update
-
-            def update_and_stop(batches, run=run, step=step, update=update):
-                if run.position.step == step - 1:
-                    run.stop()
-                return update(batches)
-
-            run.update = update_and_stop
-            list(run)
+            stop_after(step, run)
             run = resumed(tmp_path / name)
         run.finish()
     once, twice = (ModelFile.load(tmp_path / name).tensors for name in ("once", "twice"))

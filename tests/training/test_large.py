@@ -10,10 +10,9 @@ import pytest
 from glassformer.before.plan import Plan, plan
 from glassformer.data import cache, corpus, tables
 from glassformer.data.stored import StoredPairs
-from glassformer.errors import RunError, TableError
+from glassformer.errors import TableError
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import prepare
-from glassformer.training.events import Stopped
 from tests.before.test_selftest import SMALL
 
 TINY = SMALL | {"model.d_model": 16, "training.steps": 6, "training.batch_tokens": 128, "training.validate_every": 3}
@@ -70,28 +69,6 @@ def test_a_stored_table_gives_the_data_and_the_weights_of_one_in_memory(tmp_path
 def weights_after(run: Plan) -> dict[str, np.ndarray]:
     list(run.run("cpu"))
     return ModelFile.load(run.directory.model).tensors
-
-
-def test_a_run_on_a_stored_table_resumes_exactly(tmp_path, table, monkeypatch):
-    whole = weights_after(planned(table, tmp_path / "whole", KINDS[0], monkeypatch, stored=True))
-    run = planned(table, tmp_path / "parts", KINDS[0], monkeypatch, stored=True).run("cpu")
-    for event in run:
-        if getattr(event, "step", 0) == 3:
-            run.stop()
-    assert isinstance(event, Stopped)
-    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
-    parts = weights_after(plan(table, tmp_path / "parts", resume=True))
-    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
-
-
-def test_a_resumed_run_refuses_another_stored_table(tmp_path, table, monkeypatch):
-    run = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True).run("cpu")
-    for _ in run:
-        run.stop()
-    table.write_text(table.read_text() + "new,row\n")
-    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
-    with pytest.raises(RunError, match="fingerprint"):
-        plan(table, tmp_path / "run", resume=True)
 
 
 def test_damaged_ids_are_computed_again(tmp_path, table, monkeypatch):

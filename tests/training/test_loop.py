@@ -161,24 +161,6 @@ def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
     assert moved[0] > moved[1]
 
 
-def test_tokens_that_are_never_seen_keep_their_first_values(tmp_path):
-    chosen = settings(tokens=ASCII68, model={"tied_embeddings": "none"})
-    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
-    before = weights(run)
-    run.finish()
-    after = ModelFile.load(tmp_path / "run")
-    for side in (0, 1):
-        name = ("source_embedding.weight", "target_embedding.weight")[side]
-        text = "".join(pair[side] for pair in PAIRS)
-        alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-, "
-        unseen = [i for i, character in enumerate(alphabet) if character not in text]
-        seen = [alphabet.index(character) for character in ("0", "1", "-" if side == 0 else ",")]
-        start, end = before[name].numpy(), after.tensors[name]
-        assert np.array_equal(start[unseen], end[unseen])
-        assert len(unseen) >= 26
-        assert all((start[i] != end[i]).all() for i in seen)
-
-
 # How a run ends
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
@@ -24,13 +20,6 @@ BASE = {
 
 def settings(**sections: dict) -> Settings:
     return Settings(**merge(BASE, sections))
-
-
-def test_pairs_from_python_are_a_table():
-    table = as_table([("a", "b"), ("c", "d")])
-    assert (table.pairs, table.rows) == ([("a", "b"), ("c", "d")], [1, 2])
-    assert (table.ledger.read, table.ledger.kept) == (2, 2)
-    assert as_table(table) is table
 
 
 def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():
@@ -77,13 +66,6 @@ def test_rows_of_a_validation_table_are_accounted_for_too():
     assert prepared.valid_pairs == [("a", "b"), ("c", "d")]
 
 
-def test_learned_positions_limit_the_length_of_rows():
-    pairs = [("a" * n, "b") for n in (1, 5, 6, 7)]
-    model = {"positions": "learned", "max_length": 8}
-    prepared = prepare(as_table(pairs), settings(model=model, data={"valid_fraction": 0.0}))
-    assert [entry.detail for entry in prepared.ledger.entries] == ["7 tokens, of at most 6"]
-
-
 def test_tokens_are_learned_from_the_rows_of_training_alone():
     pairs = [(chr(0x4E00 + n), chr(0x3042 + n)) for n in range(50)]  # each row has characters of its own
     prepared = prepare(as_table(pairs), settings())
@@ -100,26 +82,6 @@ def test_a_validation_table_teaches_no_tokens_and_holds_no_rows_back():
     assert len(prepared.train) == 30
     assert prepared.source_tokenizer.unknown("z") == ["z"]
     assert prepared.valid_pairs == valid.pairs
-
-
-@examples(max_examples=15)
-@given(
-    st.lists(st.sampled_from("abcdefghij"), min_size=2, max_size=40),
-    st.floats(0.01, 0.9),
-    st.integers(0, 5),
-)
-def test_no_source_stands_on_both_sides(sources, share, seed):
-    pairs = [(source, str(number)) for number, source in enumerate(sources)]
-    chosen = settings(data={"valid_fraction": share}, training={"seed": seed})
-    prepared = prepare(as_table(pairs), chosen)
-    held = {pair.source for pair in prepared.valid_pairs}
-    trained = {
-        prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([row])).tolist())
-        for row in range(len(prepared.train))
-    }
-    assert not held & trained
-    assert held | trained == set(sources)
-    assert prepared.data.train_rows + prepared.data.valid_rows == len(pairs)
 
 
 def test_a_shared_vocabulary_is_learned_from_both_sides():

@@ -69,12 +69,6 @@ def test_score_and_evaluate_take_mappings(translator):
     assert not any("\x1f" in example.source for example in report.examples)
 
 
-def test_a_mapping_in_another_order_is_the_same_source(translator):
-    source = PAIRS[0][0]
-    one, other = translator.translate([source, dict(reversed(source.items()))])
-    assert one == other
-
-
 def test_an_answer_never_has_a_symbol(translator):
     ids = set(translator.target_tokenizer.vocabulary.input_ids)
     options = {"do_sample": True, "temperature": 5.0, "num_return_sequences": 20, "max_new_tokens": 10}
@@ -100,16 +94,6 @@ def test_a_source_without_the_inputs_of_the_model_is_an_error_with_its_row(trans
         with pytest.raises(error, match=what) as caught:
             call([PAIRS[0][0], text])
         assert "row 2" in (caught.value.where or "")
-
-
-def test_an_empty_text_gives_an_empty_answer(translator):
-    empty = {"lemma": " ", "tags": "V;PST", "language": "a"}
-    assert translator.translate([empty])[0].text == ""
-
-
-def test_an_unknown_symbol_is_listed(translator):
-    found = translator.translate([{"lemma": "bax", "tags": "V;FUT", "language": "a"}])[0]
-    assert found.unknown == ("x", "<tags=FUT>")
 
 
 def test_models_of_an_ensemble_must_have_the_same_inputs(run, tmp_path):
