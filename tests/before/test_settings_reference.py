@@ -124,8 +124,3 @@ def test_a_word_that_no_setting_contains_is_an_error_with_the_nearest_names(word
         find_settings(word)
     assert near in caught.value.hint
     assert caught.value.exit_code == 2
-
-
-def test_every_name_of_the_reference_can_be_assigned():
-    for info in list_settings():
-        assert parse_assignments([f"{info.name}=1"])

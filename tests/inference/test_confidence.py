@@ -66,14 +66,6 @@ def test_the_fitted_weights_are_the_minimum(drawn: list[tuple[float, float, bool
     assert np.abs(gradient).max() < 1e-5
 
 
-def test_a_logistic_regression_is_recovered_from_its_draws() -> None:
-    generator = np.random.default_rng(1)
-    rows = np.column_stack((np.ones(20_000), generator.normal(2, 2, 20_000)))
-    truth = 1 / (1 + np.exp(-(rows @ [-1.0, 0.6])))
-    right = (generator.random(len(rows)) < truth).astype(float)
-    assert regression(rows, right, (0.0, 1.0)) == pytest.approx([-1.0, 0.6], abs=0.06)
-
-
 @pytest.mark.parametrize("curve", [-0.7, 1.5])
 def test_the_square_counts_only_where_more_log_odds_never_make_an_answer_less_probable(curve: float) -> None:
     generator = np.random.default_rng(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import unicodedata
 from typing import Any, get_args
@@ -35,26 +34,11 @@ def distance_by_table(a: Any, b: Any) -> int:
     return table[len(a), len(b)]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "distance"),
-    [
-        ("", "", 0),
-        ("", "abc", 3),
-        ("abc", "", 3),
-        ("kitten", "sitting", 3),
-        ("flaw", "lawn", 2),
-        ("ab", "ba", 2),
-        (["ab", "c"], ("a", "bc"), 2),
-        ([1, (2, 3)], [1, (2, 3), None], 1),
-    ],
-)
-def test_textbook_distances(a: Any, b: Any, distance: int) -> None:
-    assert metrics.edit_distance(a, b) == distance
-
-
 @given(few_letters, few_letters)
 def test_the_distance_is_that_of_the_plain_table(a: str, b: str) -> None:
-    assert metrics.edit_distance(a, b) == distance_by_table(a, b)
+    assert metrics.edit_distance(a, b) == metrics.edit_distance([*a], tuple(b)) == distance_by_table(a, b)
+    tokens = a.split("c"), b.split("c")
+    assert metrics.edit_distance(*tokens) == distance_by_table(*tokens)
 
 
 @given(st.integers(0, 2**32), st.integers(50, 150), st.integers(50, 150))
@@ -100,21 +84,6 @@ def test_bootstrap_is_the_loop_over_resampled_rows(seed: int, n: int) -> None:
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])))
 
 
-def test_the_interval_of_a_fraction_is_about_two_standard_errors_wide() -> None:
-    hits = np.array([1.0] * 700 + [0.0] * 300)
-    found = metrics.bootstrap(hits, np.ones(1000), resamples=2000)
-    error = math.sqrt(0.7 * 0.3 / 1000)
-    assert found.low == pytest.approx(0.7 - 1.96 * error, abs=0.3 * error)
-    assert found.high == pytest.approx(0.7 + 1.96 * error, abs=0.3 * error)
-
-
-def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
-    edits, lengths = np.arange(50) % 7, np.arange(50) % 11 + 1
-    first = metrics.bootstrap(edits, lengths)
-    assert metrics.bootstrap(edits, lengths) == first
-    assert metrics.bootstrap(edits, lengths, seed=2) != first
-
-
 def test_references_without_a_token_are_right_only_when_nothing_was_added() -> None:
     assert metrics.bootstrap([0, 0], [0, 0]) == Measure(0, 0, 0)
     assert metrics.bootstrap([3, 0], [0, 0]).value == 1
@@ -128,29 +97,11 @@ def test_a_bootstrap_of_no_resamples_is_refused() -> None:
     assert str(caught.value) == "a bootstrap needs at least one resample\n  got: 0"
 
 
-def test_bleu_of_a_case_worked_by_hand() -> None:
-    # 6 of 7 words, 4 of 6 pairs, 2 of 5 triples, 1 of 4 quadruples; lengths equal, so no brevity penalty.
-    expected = 100 * (6 / 7 * 4 / 6 * 2 / 5 * 1 / 4) ** (1 / 4)
-    found = metrics.bleu(["a b c d x f g"], ["a b c d e f g"], resamples=3)
-    assert found.value == pytest.approx(expected)
-    assert (found.low, found.high) == pytest.approx((expected, expected))
-    version = sacrebleu.__version__
-    assert found.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
-
-
 def test_all_right_is_a_bleu_of_exactly_100() -> None:
     texts = ["s ɛ ʁ", "s t a ʁ", "ʒ ø"]  # sacreBLEU itself ends a rounding above
     assert sacrebleu.corpus_bleu(texts, [texts]).score == pytest.approx(100)
     assert metrics.bleu(texts, texts).value == metrics.bleu(texts, texts).high == 100
     assert metrics.quick_metric("bleu", texts, texts, list) == 100
-
-
-def test_chrf_of_a_case_worked_by_hand() -> None:
-    # "abc" for "abd": 2 of 3 letters, 1 of 2 pairs, 0 of 1 triples; longer n-grams exist on neither side.
-    found = metrics.chrf(["abc"], ["abd"], resamples=3)
-    assert found.value == pytest.approx(100 * (2 / 3 + 1 / 2 + 0) / 3)
-    version = sacrebleu.__version__
-    assert found.signature == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}"
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "char", "none", "zh"])
@@ -159,14 +110,7 @@ def test_bleu_is_that_of_sacrebleu(tokenize: str) -> None:
     found = metrics.bleu(answers, golds, tokenize=tokenize, resamples=2)
     theirs = sacrebleu.corpus_bleu(answers, [golds], tokenize=tokenize, force=True)
     assert found.value == pytest.approx(theirs.score)
-    assert f"tok:{tokenize}" in (found.signature or "")
-
-
-@pytest.mark.parametrize("measure", [metrics.bleu, metrics.chrf])
-def test_empty_texts_score_zero(measure: Any) -> None:
-    for answer, gold in [("", "a b c d"), ("a b c d", ""), ("", "")]:
-        found = measure([answer], [gold], resamples=3)
-        assert (found.value, found.low, found.high) == (0, 0, 0)
+    assert found.signature == f"nrefs:1|case:mixed|eff:no|tok:{tokenize}|smooth:exp|version:{sacrebleu.__version__}"
 
 
 def test_tokenized_text_causes_no_remark_of_sacrebleu(caplog: pytest.LogCaptureFixture) -> None:
@@ -242,15 +186,6 @@ def test_rows_of_one_source_are_one_item_in_the_order_of_the_table() -> None:
     assert [(item.row, item.source, item.references) for item in items] == [
         (0, "b", ("1", "3", "0")), (1, "é", ("2", "4")), (4, "a", ("5",)), (7, "B", (decomposed,)),
     ]  # fmt: skip
-
-
-def test_an_n_gram_counts_when_any_reference_has_it_and_a_missing_reference_is_none_at_all() -> None:
-    answers = ["a b c d e", "a b c d"]
-    references = [["a b c d x", "x b c d e"], "a b c d e f g h i j"]
-    # All n-grams are in a reference. Lengths 5 + 4 for 5 + 10: an empty text as second reference would be nearer to 4.
-    found = metrics.bleu(answers, references, resamples=1)
-    assert found.value == pytest.approx(100 * math.exp(1 - 15 / 9))
-    assert (found.signature or "").startswith("nrefs:var|")
 
 
 @given(st.lists(st.tuples(words, st.lists(words, min_size=1, max_size=3)), min_size=1, max_size=5), st.integers(0, 99))

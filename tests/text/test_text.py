@@ -13,7 +13,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
@@ -86,20 +86,15 @@ def test_any_text_has_ids_and_a_framed_text_decodes_like_the_bare_one(kind: str,
 
 @every_kind
 @quick
+@example([])
+@example([""])
 @given(texts=st.lists(ANY_TEXTS | KNOWN_TEXTS, max_size=6))
-def test_many_texts_at_once_give_the_ids_of_each_alone(kind: str, texts: list[str]) -> None:
-    tokenizer = learned(kind)
-    assert tokenizer.encode_many(texts) == [tokenizer.encode(text) for text in texts]
-
-
-@every_kind
-@quick
-@given(text=ANY_TEXTS | KNOWN_TEXTS)
-def test_a_saved_tokenizer_gives_the_same_ids(kind: str, text: str) -> None:
-    loaded = reloaded(kind)
-    assert (loaded.to_dict(), loaded.vocabulary) == (learned(kind).to_dict(), learned(kind).vocabulary)
-    assert loaded.encode(text) == learned(kind).encode(text)
-    assert loaded.split(text) == learned(kind).split(text)
+def test_many_texts_at_once_and_a_saved_tokenizer_give_the_ids_of_each_text_alone(kind: str, texts: list[str]) -> None:
+    tokenizer, loaded = learned(kind), reloaded(kind)
+    ids = [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_many(texts) == loaded.encode_many(texts) == ids
+    assert [loaded.split(text) for text in texts] == [tokenizer.split(text) for text in texts]
+    assert (loaded.to_dict(), loaded.vocabulary) == (tokenizer.to_dict(), tokenizer.vocabulary)
 
 
 @cache
@@ -176,12 +171,6 @@ def test_without_unk_an_unknown_piece_is_an_error_that_names_it(kind: str) -> No
     with pytest.raises(TextError) as error:
         tokenizer.encode("low é new", where="row 7")
     assert str(error.value) == message
-    with pytest.raises(TextError) as error:
-        tokenizer.encode("low é new")
-    assert error.value.where == "column 5"
-    with pytest.raises(TextError) as error:
-        tokenizer.encode_many(["low", "low new é"])
-    assert error.value.where == "text 2, column 9"
 
 
 @pytest.mark.parametrize("wrong", ["low new é", "low new \ud83d"])
@@ -204,13 +193,6 @@ def test_a_wrong_number_of_names_is_an_error() -> None:
         with pytest.raises(UsageError) as error:
             learned("characters").encode_many(["low", "new"], where=names)
         assert str(error.value) == f"each text needs a name of its own\n  got: {len(names)} names for 2 texts"
-
-
-@every_kind
-def test_an_empty_text_has_no_tokens(kind: str) -> None:
-    assert learned(kind).encode("") == []
-    assert learned(kind).encode_many([]) == []
-    assert learned(kind).decode([]) == ""
 
 
 @every_kind
@@ -243,17 +225,10 @@ def test_a_lone_surrogate_is_an_error(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
-@pytest.mark.parametrize("texts", [[], ["", ""]])
-def test_learning_from_no_text_is_an_error(kind: str, texts: list[str]) -> None:
-    with pytest.raises(TextError) as error:
-        learn(texts, KINDS[kind])
-    assert str(error.value) == (
-        "there is no text to learn tokens from\n  expected: at least one text that is not empty"
-    )
-
-
-@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
-def test_a_min_count_that_no_piece_reaches_is_an_error(kind: str) -> None:
+def test_texts_without_a_piece_to_learn_are_an_error(kind: str) -> None:
+    for texts in ([], ["", ""]):
+        with pytest.raises(TextError, match="there is no text to learn tokens from"):
+            learn(texts, KINDS[kind])
     with pytest.raises(SettingsError) as error:
         learn(["ab ab ab"], KINDS[kind].model_copy(update={"min_count": 9}))
     assert str(error.value) == (
@@ -528,14 +503,9 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_an_error_that_names_the_small
         return KINDS[kind].model_copy(update={"vocabulary_size": size})
 
     smallest = 8 if kind == "bpe" else 9
-    with pytest.raises(SettingsError) as error:
+    with pytest.raises(SettingsError, match="vocabulary_size is too small for these texts") as error:
         learn(["abc cba"], small(smallest - 1))
-    assert str(error.value) == (
-        "vocabulary_size is too small for these texts\n"
-        f"  got: {smallest - 1}\n"
-        f"  expected: at least {smallest}, of which 4 are special tokens\n"
-        "  next: raise vocabulary_size, or raise min_count so that fewer pieces are needed"
-    )
+    assert error.value.expected == f"at least {smallest}, of which 4 are special tokens"
     tokenizer = learn(["abc cba"], small(smallest))
     assert {"a", "b", "c", "▁"} <= set(tokenizer.to_dict()["pieces"])
     assert len(tokenizer) <= smallest
@@ -569,18 +539,10 @@ def test_without_the_library_the_extra_is_named(kind: str, monkeypatch: pytest.M
     saved = learned(kind).to_dict()
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for call in (lambda: learn(CORPUS, KINDS[kind]), lambda: Tokenizer.from_dict(saved)):
-        with pytest.raises(MissingExtraError) as error:
+        with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[subwords\]'"):
             call()
-        assert str(error.value) == (
-            "a subword vocabulary needs the package 'tokenizers', which is not installed\n"
-            "  next: pip install 'glassformer[subwords]'"
-        )
-
-
-def test_the_other_kinds_do_not_need_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    for kind in ("characters", "words", "bytes"):
-        assert learn(CORPUS, KINDS[kind]).encode("low")
+    for other in ("characters", "words", "bytes"):
+        assert learn(CORPUS, KINDS[other]).encode("low")
 
 
 # What a hostile file can say
@@ -591,11 +553,7 @@ HOSTILE = [
     ("characters", lambda saved: saved.update(kind="runes"), "'kind' is not valid"),
     ("characters", lambda saved: saved.update(kind="bytes"), "the settings are for another kind of tokenizer"),
     ("characters", lambda saved: saved.update(pattern=".*"), "'pattern' is not valid"),
-    (
-        "characters",
-        lambda saved: saved["settings"].update(min_count=0),
-        "'tokens.(source|target).min_count' cannot take",
-    ),
+    ("characters", lambda saved: saved["settings"].update(min_count=0), ".min_count' cannot take"),
     ("characters", lambda saved: saved["pieces"].append("ab"), "a piece is not valid for this kind of tokenizer"),
     ("characters", lambda saved: saved["pieces"].append("a"), "a piece is repeated in the vocabulary"),
     ("characters", lambda saved: saved["pieces"].append(""), "'pieces."),
