@@ -164,7 +164,7 @@ def window(browser: Any, pages: list[Any], request: pytest.FixtureRequest, tmp_p
     """A window of the browser, which must have nothing to complain about at the end."""
     page = pages.pop() if pages else browser.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.emulate_media(media="null", color_scheme="light", reduced_motion="no-preference", forced_colors="none")
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="reduce", forced_colors="none")
     page.context.clear_permissions()
     page.mouse.move(0, 0)
     window, n_failed = Window(page, tmp_path), request.session.testsfailed

@@ -238,6 +238,7 @@ return lit;
 
 
 def test_the_flow_is_animated_only_on_request_and_without_motion_is_numbered(window: Any, trace: Trace) -> None:
+    window.page.emulate_media(reduced_motion="no-preference")
     window.open(trace)
     assert window.page.locator(".flowing").count() == 0
     window.run(FLOW)
