@@ -40,19 +40,19 @@ for words in json.load(sys.stdin):
             code = traceback.print_exc() or 1
     out.flush(), err.flush()
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    found.append([code, *texts, sys.modules.get("torch") is not None])
+    found.append([code, *texts, [name for name, module in sys.modules.items() if module is not None]])
 json.dump(found, sys.stdout)
 """
 Commands = Mapping[str, tuple[object, ...]]
 
 
 class Done(NamedTuple):
-    """What a command left behind, and whether torch was imported until then."""
+    """What a command left behind, and the modules that were imported until then."""
 
     code: int
     out: str
     err: str
-    torch: bool
+    modules: list[str]
 
 
 def run(commands: Commands, before: str = WITHOUT) -> dict[str, Done]:
@@ -156,7 +156,16 @@ def test_torch_is_not_imported_where_it_is_installed(names):
     uses = [use for use in USES if "--alignments" not in use]
     words = {use: (*use.format(**names).split(), "--device", "cpu") for use in uses}
     for use, done in run(words, before="import sys\n").items():
-        assert (done.code, done.torch) == (0, False), (use, done.err)
+        assert (done.code, "torch" in done.modules) == (0, False), (use, done.err)
+
+
+def test_a_translation_without_a_message_imports_nothing_that_only_others_use(names, tmp_path):
+    line = tmp_path / "line.txt"
+    line.write_text(names["texts"].read_text(encoding="utf-8").partition("\n")[0], encoding="utf-8")
+    (done,) = run({"": ("translate", names["model"], line)}, before="import sys\n").values()
+    others = {"rich", "sacrebleu", "glassformer.cli.train", "glassformer.data.tables"}
+    others |= {f"glassformer.{name}" for name in ("inference.evaluation", "inference.metrics", "ship.storage.hub")}
+    assert (done.code, done.err, others.intersection(done.modules)) == (0, "", set())
 
 
 def test_a_translation_is_explained_without_torch(without):

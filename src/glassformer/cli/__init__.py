@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import sys
 
 import typer
 
-from glassformer.cli.audit import audit
-from glassformer.cli.calibrate import calibrate
-from glassformer.cli.check import check
 from glassformer.cli.command import Command, as_options
-from glassformer.cli.compare import compare
 from glassformer.cli.console import print_error
-from glassformer.cli.demo import demo
-from glassformer.cli.evaluate import evaluate
-from glassformer.cli.explain import explain
-from glassformer.cli.export import export
-from glassformer.cli.heads import heads
-from glassformer.cli.import_ import import_
-from glassformer.cli.info import info
-from glassformer.cli.neighbors import neighbors
-from glassformer.cli.runs import runs
-from glassformer.cli.score import score
-from glassformer.cli.serve import serve
-from glassformer.cli.settings import settings
-from glassformer.cli.split import split
-from glassformer.cli.tokens import tokens
-from glassformer.cli.train import train
-from glassformer.cli.translate import translate
-from glassformer.cli.tune import tune
 from glassformer.errors import GlassformerError
 
 VERBS = {
-    "Data": (audit, split),
-    "Train": (demo, train, tune, check, runs, settings),
-    "Use": (translate, evaluate, compare, score, calibrate),
-    "Look inside": (explain, heads, neighbors, tokens, info),
-    "Ship": (export, import_, serve),
+    "Data": ("audit", "split"),
+    "Train": ("demo", "train", "tune", "check", "runs", "settings"),
+    "Use": ("translate", "evaluate", "compare", "score", "calibrate"),
+    "Look inside": ("explain", "heads", "neighbors", "tokens", "info"),
+    "Ship": ("export", "import", "serve"),
 }
+"""Panel of the help -> verbs. A verb is the function of the module of its name; `import` has an underscore there."""
 
 
 def command_line(only: str = "") -> typer.Typer:
-    """Return all verbs as one application; or the verb named `only`, because declaring all options takes a while."""
+    """Return all verbs as one application; or the verb named `only`, because importing them all takes a while."""
     app = typer.Typer(
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
         "computed.",
@@ -54,9 +35,11 @@ def command_line(only: str = "") -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    named = [(verb.__name__.rstrip("_"), panel, verb) for panel, verbs in VERBS.items() for verb in verbs]
-    for name, panel, verb in [each for each in named if each[0] == only] or named:
-        app.command(name, cls=Command, rich_help_panel=panel)(as_options(verb))
+    panels = {name: panel for panel, names in VERBS.items() for name in names}
+    for name in (only,) if only in panels else panels:
+        stem = "import_" if name == "import" else name
+        verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
+        app.command(name, cls=Command, rich_help_panel=panels[name])(as_options(verb))
     return app
 
 

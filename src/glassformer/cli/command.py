@@ -94,7 +94,9 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(verb)
     def run_verb(**values: Any) -> None:
         values.pop("help_all", None)
-        gc.enable()  # `__main__` has disabled it
+        if not gc.isenabled():  # `__main__` has disabled it; what was imported until now is no garbage
+            gc.freeze()
+            gc.enable()
         try:
             for name, group in groups.items():
                 values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from glassformer.ship.storage.files import shown
 
 if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.text import Text
+
     from glassformer.data.ledger import Ledger
 
 COMMON = "Common options"
@@ -78,7 +77,7 @@ class Reporter:
     @cached_property
     def console(self) -> Console:
         """The terminal or file of the messages."""
-        return Console(stderr=True, quiet=self.quiet or not is_first_process(), highlight=False, emoji=False)
+        return _console(stderr=True, quiet=self.quiet or not is_first_process())
 
     def result(self, value: Any, show: Callable[[], None]) -> None:
         """Print the result of a verb: with --json as JSON, otherwise as `show` prints it."""
@@ -86,13 +85,13 @@ class Reporter:
 
     def print(self, text: str) -> None:
         """Print text without markup; control characters are escaped."""
-        self.console.print(escape(printable_lines(text)), soft_wrap=True)
+        self.console.print(printable_lines(text), soft_wrap=True, markup=False)
 
     def warn(self, text: str) -> None:
-        self.console.print(f"[yellow]warning:[/yellow] {escape(printable_lines(text))}", soft_wrap=True)
+        self.console.print(_text(("warning:", "yellow"), f" {printable_lines(text)}"), soft_wrap=True)
 
     def success(self, text: str) -> None:
-        self.console.print(f"[green]{escape(printable_lines(text))}[/green]", soft_wrap=True)
+        self.console.print(_text((printable_lines(text), "green")), soft_wrap=True)
 
     def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
         self.console.print(plain_table(title, columns, rows))
@@ -100,19 +99,25 @@ class Reporter:
 
 def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Group:
     """Return a table to print under its title; a cell is text without markup or line breaks, a number, or None."""
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
         table.add_row(*(escape(printable(_cell(value))) for value in row))
-    return Group(Text(printable(title), style="bold"), table)  # a title of a Table is no wider than its rows
+    return Group(_text((printable(title), "bold")), table)  # a title of a Table is no wider than its rows
 
 
 def html_page(title: str, parts: Iterable[Group | Text]) -> str:
     """Return tables and lines as one HTML page without scripts, which needs no network."""
-    console = Console(highlight=False, emoji=False, record=True, file=io.StringIO(), width=118)
+    from rich.console import Group
+
+    console = _console(record=True, file=io.StringIO(), width=118)
     for part in parts:
-        console.print(part, soft_wrap=isinstance(part, Text))
+        console.print(part, soft_wrap=not isinstance(part, Group))
     return console.export_html(code_format=PAGE.replace("TITLE", title))
 
 
@@ -130,13 +135,26 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, 
 
 def print_line(text: str = "", *, mark: str = "", style: str = "") -> None:
     """Print a line of the result of a verb; `style` is that of the mark, or of all of it where there is none."""
-    line = Text.assemble((mark, style), printable(text)) if mark else Text(printable(text), style)
-    standard_output().print(line, soft_wrap=True)
+    parts = ((mark, style), printable(text)) if mark else ((printable(text), style),)
+    standard_output().print(_text(*parts), soft_wrap=True)
 
 
 def standard_output() -> Console:
     """The terminal or file of the results; nothing is printed to it in all but the first process."""
-    return Console(quiet=not is_first_process(), highlight=False, emoji=False)
+    return _console(quiet=not is_first_process())
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console  # here and above: a verb that prints no message does not import it
+
+    return Console(highlight=False, emoji=False, **options)
+
+
+def _text(*parts: str | tuple[str, str]) -> Text:
+    """Return one text of plain parts, and parts with a style."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:

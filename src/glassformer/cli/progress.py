@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def show_progress(
 
     `to_terminal`: the answers are printed on the terminal, and are the progress.
     """
-    if not reporter.console.is_terminal:
+    if not sys.stderr.isatty():
         yield _Log(reporter, total, done).add
     elif to_terminal or reporter.console.quiet:
         yield None

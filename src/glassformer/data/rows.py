@@ -13,16 +13,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from glassformer.data.cells import Kind
 from glassformer.data.columns import ColumnName, Columns
 from glassformer.data.formats import InputRow, damage, open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.data.tables import Table
 from glassformer.errors import TableError, shortened
 from glassformer.paper.settings import DataSettings
+
+if TYPE_CHECKING:
+    from glassformer.data.tables import Table
 
 PLAIN = "plain text"
 """The format of lines."""

@@ -15,7 +15,6 @@ computed from the sums of the drawn rows. The same seed draws the same rows for 
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from glassformer.errors import SettingsError, UsageError, nearest
 from glassformer.paper.settings import Metric
+from glassformer.text.normalization import nfc
 
 if TYPE_CHECKING:
     from sacrebleu import BLEU, CHRF
@@ -112,11 +112,6 @@ def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
         first.setdefault(key, row)
         targets.setdefault(key, {}).setdefault(nfc(target), target)
     return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]
-
-
-def nfc(text: str) -> str:
-    """Return a text in the form in which texts are compared."""
-    return unicodedata.normalize("NFC", text)
 
 
 def _in_nfc(hypotheses: Sequence[str], references: Sequence[References]) -> Iterator[tuple[str, list[str]]]:

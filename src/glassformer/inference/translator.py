@@ -9,25 +9,26 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.data.pairs import checked_pairs, checked_texts
-from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
 from glassformer.inference.allowed import UNMATCHED, Constraint
 from glassformer.inference.confidence import has_probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
-from glassformer.inference.engines.agreement import Agreement
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import GreedyFirst, Hypothesis
 from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import Inputs, compose_values, is_not_empty
+
+if TYPE_CHECKING:
+    from glassformer.data.splits import TrainedSources
+    from glassformer.inference.engines.agreement import Agreement
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,8 @@ class Translator:
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
         UsageError for a device, precision or engine that is not available (they name those that are).
         """
+        from glassformer.ship.storage.hub import local_model
+
         others = [ModelFile.load(local_model(other)) for other in ensemble]
         return cls(
             ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
@@ -187,6 +190,8 @@ class Translator:
     @functools.cached_property
     def trained_sources(self) -> TrainedSources:
         """The sources that the models were trained on, from the files of their runs."""
+        from glassformer.data.splits import TrainedSources
+
         found = dict.fromkeys((file.path, file.data.sources_digest) for file in self.model_files)
         return functools.reduce(operator.or_, (TrainedSources.of_model(*one) for one in found))
 

@@ -52,7 +52,7 @@ def _setting(default: Any, description: str, **limits: Any) -> Any:
 class _Frozen(BaseModel):
     """Base of all settings: frozen, no unknown names, finite numbers, SettingsError."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
     section: ClassVar[str] = ""
 
     def __init__(self, /, **values: Any) -> None:

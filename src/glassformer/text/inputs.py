@@ -37,7 +37,7 @@ class Input(BaseModel):
     two of them ("": a cell is one symbol), are learned; they are empty in an input that is only read, and in a text.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1)]
     kind: Literal["text", "feature"]

@@ -27,6 +27,11 @@ def normalize(text: str, settings: SideSettings, where: str | None = None) -> st
     return normalized(text, settings)
 
 
+def nfc(text: str) -> str:
+    """Return a text in the form in which texts are compared."""
+    return unicodedata.normalize("NFC", text)
+
+
 def original_column(text: str, index: int, settings: SideSettings) -> int:
     """Return the column (from 1) in `text` of the character at `index` (from 0) in the normalized text."""
     ends = range(len(text) + 1)  # a normalized prefix may be longer or shorter than the original

@@ -17,7 +17,7 @@ _LEARNED = ("merges", "scores", "sentencepiece")
 class SavedTokenizer(BaseModel):
     """The fields of a saved tokenizer. The vocabulary and the segmenter check what is not checked here."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     kind: TokenKind
     settings: SideSettings

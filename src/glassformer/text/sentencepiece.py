@@ -34,7 +34,7 @@ class SentencePieceModel(BaseModel):
     text; `fold_spaces`: a run of white space is one "▁", and none is at the ends; `escape_spaces`: a space is a "▁".
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     algorithm: Annotated[str, Field(pattern="^(unigram|bpe)$")]
     pieces: list[_Text]

@@ -12,22 +12,20 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
-from glassformer.data.tables import read_table
 from glassformer.errors import UsageError, nearest
 from glassformer.inference.allowed import Constraint
-from glassformer.inference.evaluation import settings_for
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
 from glassformer.inference.jobs.layout import OF_SUFFIX, Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
-from glassformer.inference.metrics import nfc
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import cannot_write
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Inputs, named_values
+from glassformer.text.normalization import nfc
 
 RAY = "ray"
 Output = StreamOutput | FileOutput
@@ -170,8 +168,13 @@ def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
     """
-    table = None if path is None else read_table(path, settings_for(model, {}))
-    pairs = [] if table is None else zip(table.sources, (pair.target for pair in table.pairs), strict=True)
+    if path is None:
+        return {}
+    from glassformer.data.tables import read_table
+    from glassformer.inference.evaluation import settings_for
+
+    table = read_table(path, settings_for(model, {}))
+    pairs = zip(table.sources, (pair.target for pair in table.pairs), strict=True)
     return {nfc(source): target for source, target in reversed(list(pairs))}
 
 
@@ -188,9 +191,10 @@ def make_job(
     **computing: str,
 ) -> Job:
     """Return the job of these parts; `computing` has the device, the precision and the engine of its translator."""
-    name = describe_job(
-        models, search, layout, opened, prefix=prefix, precision=computing["precision"], engine=computing["engine"]
-    )
+    name = None
+    if isinstance(output, FileOutput):  # which can be resumed
+        made = {"precision": computing["precision"], "engine": computing["engine"]}
+        name = describe_job(models, search, layout, opened, prefix=prefix, **made)
     load: Callable[[Sequence[ModelFile]], Translator] = partial(_load, computing)
     workers: Workers
     if on is None:

@@ -15,12 +15,12 @@ from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
-from glassformer.inference.metrics import nfc
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.search import GreedyFirst
 from glassformer.paper.settings import DecodingSettings
 from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
+from glassformer.text.normalization import nfc
 
 Long = Literal["stop", "skip", "split"]
 """A text longer than the model takes: an error, an empty answer, or translated sentence by sentence.

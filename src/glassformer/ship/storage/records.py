@@ -27,7 +27,7 @@ Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, no
 class _Record(BaseModel):
     """Base class of records: frozen, no unknown names, exact types, finite numbers, ModelFileError."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     part: ClassVar[str]
 
     def __init__(self, /, **values: Any) -> None:
