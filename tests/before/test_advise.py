@@ -169,7 +169,7 @@ def test_subwords_share_a_vocabulary_only_where_the_alphabets_do():
 
 
 def test_larger_tables_get_larger_models_and_more_steps():
-    few, many = (Settings(**advise(dates_table() * times).settings) for times in (1, 2000))
+    few, many = (Settings(**advise(dates_table() * times).settings) for times in (1, 400))
     assert few.model.d_model < many.model.d_model
     assert few.training.steps < many.training.steps
     assert few.training.steps * 5 > many.training.validate_every
@@ -312,8 +312,8 @@ def test_any_table_at_all_gets_a_valid_recipe(pairs):
 def test_the_order_of_rows_is_no_reason():
     turned = [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(closed_rows())]
     for pairs in (commands(), open_rows(), turned):
-        assert advise(pairs).settings == advise(pairs[1:] + pairs[:1]).settings
-        assert advise(pairs).settings == advise(random.Random(2).sample(pairs, len(pairs))).settings
+        orders = pairs, pairs[1:] + pairs[:1], random.Random(2).sample(pairs, len(pairs))
+        assert len({str(advise(rows).settings) for rows in orders}) == 1
 
 
 @pytest.mark.data

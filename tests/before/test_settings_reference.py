@@ -26,15 +26,9 @@ def test_the_reference_has_every_setting_in_order():
         ("data.features", {"type": "array", "default": []}),
         ("tokens.target.preset", {"type": "string", "default": "none", "choices": ("none", "ascii68")}),
         ("tokens.shared", {"type": "boolean", "default": True}),
-        ("model.n_heads", {"type": "integer", "default": 8, "minimum": 1}),
         ("model.d_k", {"type": "integer", "default": None, "minimum": 1}),
         ("model.dropout", {"type": "number", "default": 0.1, "minimum": 0, "exclusive_maximum": 1}),
-        ("model.norm_eps", {"type": "number", "default": 1e-5, "exclusive_minimum": 0}),
-        ("training.max_minutes", {"type": "number", "default": None, "exclusive_minimum": 0}),
-        ("training.beta_2", {"default": 0.98}),
-        ("decoding.length_alpha", {"minimum": 0, "maximum": 10, "default": 0.6}),
         ("decoding.top_p", {"exclusive_minimum": 0, "maximum": 1}),
-        ("decoding.max_new_tokens", {"type": "integer", "default": None, "minimum": 1}),
     ],
 )
 def test_a_setting_has_its_type_default_choices_and_limits(name, facts):

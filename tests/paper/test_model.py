@@ -146,20 +146,9 @@ def test_every_parameter_is_trained(changes: dict[str, Any]) -> None:
 
 
 def test_one_embedding_for_two_vocabularies_is_refused() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match="one embedding for both sides needs one vocabulary") as caught:
         Transformer(shape(tied_embeddings="all"), 5, 6)
-    assert str(caught.value) == (
-        "one embedding for both sides needs one vocabulary\n"
-        "  got: 5 source tokens and 6 target tokens\n"
-        '  next: set tokens.shared=true, or model.tied_embeddings="target"'
-    )
-
-
-@pytest.mark.parametrize(("tied", "matrices"), [("none", 3), ("target", 2), ("all", 1)])
-def test_tied_matrices_are_one_matrix(tied: str, matrices: int) -> None:
-    model = make(tied_embeddings=tied)
-    users = model.source_embedding, model.target_embedding, model.output_projection
-    assert len({user.weight.data_ptr() for user in users}) == matrices
+    assert caught.value.got == "5 source tokens and 6 target tokens"
 
 
 # Attention
@@ -266,12 +255,8 @@ def test_sinusoids_go_on_past_the_table() -> None:
 def test_a_sequence_past_the_last_learned_position_is_refused(side: str) -> None:
     model = make(positions="learned")
     lengths = (17, 2) if side == "source" else (2, 17)
-    with pytest.raises(TextError) as caught:
+    with pytest.raises(TextError, match="a sequence of 17 tokens is longer than the 16 learned positions"):
         model(draw_ids(0, 1, lengths[0]), None, draw_ids(1, 1, lengths[1]))
-    assert str(caught.value) == (
-        "a sequence of 17 tokens is longer than the 16 learned positions\n"
-        "  next: train with a larger model.max_length, or with sinusoidal positions"
-    )
 
 
 # Initial weights and dropout

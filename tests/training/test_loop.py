@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.advise import advise
 from glassformer.before.members import train
 from glassformer.before.recipes.overrides import merge
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates
 from glassformer.data.pairs import fingerprint
-from glassformer.data.tables import Pair
 from glassformer.errors import RunError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
@@ -135,15 +133,6 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
         ends.append(weights(run))
     for name, value in ends[0].items():
         torch.testing.assert_close(value, ends[1][name], atol=1e-5, rtol=0)
-
-
-@pytest.mark.usefixtures("every_update_tells")
-def test_the_rate_follows_the_schedule(tmp_path):
-    training = {"schedule": "noam", "learning_rate": 2.0, "warmup_steps": 3, "steps": 6}
-    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
-    rates = {event.step: event.learning_rate for event in run if isinstance(event, Progress)}
-    wanted = {s: 2.0 * 16**-0.5 * min(s**-0.5, s * 3**-1.5) for s in range(1, 7)}
-    assert rates == pytest.approx(wanted)
 
 
 @pytest.mark.usefixtures("every_update_tells")
@@ -357,12 +346,6 @@ def test_without_held_out_rows_the_loss_of_training_decides(tmp_path):
     assert finished.metric == "loss"
     assert validated[0].value == validated[0].loss
     assert validated[0].samples == ()
-
-
-def test_without_settings_they_are_advised(tmp_path):
-    run = train(PAIRS, out=tmp_path / "run", device="cpu")
-    assert run.settings == Settings(**advise([Pair(*pair) for pair in PAIRS]).settings)
-    assert run.settings.tokens.source.kind == "characters"
 
 
 def test_init_takes_over_weights_tokens_and_shape(tmp_path):

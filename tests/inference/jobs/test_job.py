@@ -263,19 +263,14 @@ def test_an_interrupted_job_is_replaced_only_on_request(table, tmp_path):
     assert out.read_text() == EXPECTED
 
 
-@pytest.mark.parametrize("text", ["", '{"rows": -1}', '{"other": 1}'])
-def test_a_damaged_record_is_an_error(table, tmp_path, text):
-    out = tmp_path / "out.csv"
-    interrupted(job_of(table, out), 1)
-    FileOutput(out).record.write_text(text)
-    assert refused(job_of(table, out), resume=True).what.startswith("the record of progress is damaged")
-
-
-def test_rows_that_were_cut_off_are_an_error(table, tmp_path):
+def test_a_damaged_record_and_rows_that_were_cut_off_are_errors(table, tmp_path):
     out = tmp_path / "out.csv"
     interrupted(job_of(table, out), 2)
     os.truncate(FileOutput(out).part, 10)
     assert refused(job_of(table, out), resume=True).what == "the rows of the interrupted job are not all there"
+    for text in ("", '{"rows": -1}', '{"other": 1}'):
+        FileOutput(out).record.write_text(text)
+        assert refused(job_of(table, out), resume=True).what.startswith("the record of progress is damaged")
 
 
 def test_two_processes_do_not_write_one_output(table, tmp_path):

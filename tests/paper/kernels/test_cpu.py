@@ -95,12 +95,6 @@ def test_a_job_keeps_one_thread_while_another_search_ends(n_cores: int, n_jobs: 
     assert found == [1] * n_jobs
 
 
-def test_the_error_of_a_single_job_gives_the_threads_back(n_cores: int) -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(on_every_core(lambda job: 1 // job, [0]))
-    assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
-
-
 @pytest.mark.parametrize(
     ("sizes", "n", "least", "expected"),
     [
@@ -123,16 +117,17 @@ def test_large_batches_are_halved_until_each_core_has_one(
     assert [row for rows in shared for row in rows] == [row for rows in batches for row in rows]
 
 
-def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int) -> None:
+@pytest.mark.parametrize(("n_jobs", "wrong"), [(1, 0), (50, 3)])
+def test_the_error_of_a_job_is_raised_after_the_results_before_it(n_cores: int, n_jobs: int, wrong: int) -> None:
     def work(job: int) -> int:
-        if job == 3:
-            raise ValueError("job 3 is wrong")
+        if job == wrong:
+            raise ValueError("a job is wrong")
         return job
 
-    results, found = on_every_core(work, range(50)), []
-    with pytest.raises(ValueError, match="job 3 is wrong"):
+    results, found = on_every_core(work, range(n_jobs)), []
+    with pytest.raises(ValueError, match="a job is wrong"):
         found.extend(results)
-    assert found == [0, 1, 2]
+    assert found == [*range(wrong)]
     assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
 
 
