@@ -10,19 +10,9 @@ from glassformer.data.datasets import dates
 from glassformer.errors import DeviceError
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, paper_big
+from tests import tiny
 
 GIGABYTE = 10**9
-
-
-def small(**sections: dict) -> Settings:
-    characters = {"kind": "characters"}
-    return Settings(
-        tokens={"source": characters, "target": characters, "shared": False},
-        model={"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-        | {"tied_embeddings": "target"}
-        | sections.pop("model", {}),
-        **sections,
-    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +28,7 @@ def test_a_model_that_no_machine_holds_is_refused_before_the_work(tmp_path, monk
 
     monkeypatch.setattr("glassformer.before.plan.prepare", work)
     with pytest.raises(DeviceError, match="not enough memory on cpu to train this model") as caught:
-        train(dates(20, seed=1), small(model=model), tmp_path / "run")
+        train(dates(20, seed=1), tiny.settings(model=model), tmp_path / "run")
     assert "GB in total" in caught.value.got
     assert caught.value.expected.startswith("at least ")
     assert "model.d_model" in caught.value.hint
@@ -57,14 +47,14 @@ def test_weights_gradient_and_both_means_of_adam_must_fit(with_memory):
 
 
 def test_a_batch_that_cannot_fit_is_refused(with_memory):
-    settings = small(training={"batch_tokens": 10**15})
+    settings = tiny.settings(training={"batch_tokens": 10**15})
     with_memory(16 * GIGABYTE)
     check_training_fits(settings, "cpu", (50, 50), 10_000_000)
     with pytest.raises(DeviceError, match="not enough memory") as caught:
         check_training_fits(settings, "cpu", (50, 50), 10**9)
     assert "a batch of 1,000,000,000,000,000 tokens" in caught.value.expected
     assert "training.batch_tokens" in caught.value.hint
-    check_training_fits(small(training={"batch_tokens": 25_000}), "cpu", (50, 50), 10**9)
+    check_training_fits(tiny.settings(training={"batch_tokens": 25_000}), "cpu", (50, 50), 10**9)
 
 
 def test_the_paper_s_models_and_one_of_a_billion_parameters_are_not_refused(with_memory):

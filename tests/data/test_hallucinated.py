@@ -13,14 +13,10 @@ from glassformer.data.pairs import Pair
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
 from glassformer.training.prepare import prepare
+from tests.tiny import settings
 
 LEMMAS = ("walk", "talk", "jump", "help", "ask for", "turn", "open", "mark", "cook", "paint")
 PAST = [Pair(f"{lemma}\x1fV;PST", f"{lemma}ed") for lemma in LEMMAS]
-CHARACTERS = {"kind": "characters"}
-BASE = {
-    "tokens": {"source": CHARACTERS, "target": CHARACTERS, "shared": False},
-    "model": {"d_model": 8, "d_ff": 8, "n_heads": 2, "tied_embeddings": "none"},
-}
 
 
 def test_what_surrounds_the_stem_stays_and_the_stem_is_the_same_on_both_sides():
@@ -48,14 +44,13 @@ def test_any_rows_give_other_rows_of_the_same_lengths_and_characters(rows: list[
         assert any(source[i : i + MIN_STEM] in target for i in range(len(source)))
 
 
-def hallucinated(pairs: list[Pair], **tokens: object) -> Settings:
-    return Settings(**BASE | {"data": {"hallucinate": 2.0, "valid_fraction": 0.3}, "tokens": BASE["tokens"] | tokens})
+def hallucinated(**tokens: object) -> Settings:
+    return settings(data={"hallucinate": 2.0, "valid_fraction": 0.3}, tokens=tokens)
 
 
 def test_they_are_trained_on_and_counted_and_the_record_is_of_the_real_rows():
-    table, settings = as_table(PAST), hallucinated(PAST)
-    prepared = prepare(table, settings)
-    plain = prepare(table, settings.model_copy(update={"data": settings.data.model_copy(update={"hallucinate": 0.0})}))
+    table = as_table(PAST)
+    prepared, plain = prepare(table, hallucinated()), prepare(table, settings(data={"valid_fraction": 0.3}))
     assert (len(plain.train), len(prepared.train)) == (7, 7 + 14)
     assert (prepared.train.source.ids[: len(plain.train.source.ids)] == plain.train.source.ids).all()
     assert (plain.data.hallucinated_rows, prepared.data.hallucinated_rows) == (0, 14)
@@ -67,8 +62,8 @@ def test_they_are_trained_on_and_counted_and_the_record_is_of_the_real_rows():
 def test_rows_without_a_common_stem_and_prose_are_refused_with_the_reason():
     pairs = [Pair(f"{n:04}", "x" * n) for n in range(1, 9)]
     with pytest.raises(TableError, match="hallucinated") as error:
-        prepare(as_table(pairs), hallucinated(pairs))
+        prepare(as_table(pairs), hallucinated())
     assert error.value.got == "0 of 6 rows keep 3 characters of their source"
     with pytest.raises(TableError) as error:
-        prepare(as_table(PAST), hallucinated(PAST, source={"kind": "words"}))
+        prepare(as_table(PAST), hallucinated(source={"kind": "words"}))
     assert error.value.got == "tokens of characters and words"

@@ -30,16 +30,12 @@ from glassformer.data.rows import open_columns
 from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import GlassformerError, TableError
-from glassformer.paper.settings import DataSettings, Settings
+from glassformer.paper.settings import DataSettings
 from glassformer.training.prepare import Prepared, prepare
+from tests import tiny
 from tests.hostile import BOM, drawn, tables, write
 
 TABLES = tables()
-CHARACTERS = {"kind": "characters"}
-TINY = {
-    "tokens": {"source": CHARACTERS, "target": CHARACTERS, "shared": False},
-    "model": {"tied_embeddings": "none", "d_model": 8, "d_ff": 8, "n_heads": 1},
-}
 CLEANING = st.fixed_dictionaries(
     {},
     optional={
@@ -125,7 +121,7 @@ def check(path: str, chosen: dict[str, object], folder: Path) -> None:
     cleaned = attempt(lambda: clean(table, data))
     if isinstance(cleaned, Table):
         accounted(cleaned.ledger, cleaned.rows, n_rows)
-        check_prepared(attempt(lambda: prepare(cleaned, Settings(**merge(TINY, {"data": data.model_dump()})))), n_rows)
+        check_prepared(attempt(lambda: prepare(cleaned, tiny.settings(data=data.model_dump()))), n_rows)
     assert [asdict(entry) for entry in table.ledger.entries] == before
     check_split(table, data, folder)
 

@@ -21,21 +21,16 @@ from glassformer.inference.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch,
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation
 from glassformer.paper.search.greedy_first import PROBE
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.text import learn
-from tests.untrained import drawn_model
+from tests.untrained import character_model
 
 GUARD = 60
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    side = SideSettings(kind="characters")
-    model = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    settings = Settings(
-        model=model, tokens=TokenSettings(source=side, target=side), decoding={"num_beams": 3, "max_new_tokens": 8}
+    return Translator(
+        character_model("abcdefg", "hijklm", decoding={"num_beams": 3, "max_new_tokens": 8}), device="cpu"
     )
-    return Translator(drawn_model(settings, learn(["abcdefg"], side), learn(["hijklm"], side)), device="cpu")
 
 
 @pytest.fixture

@@ -22,21 +22,12 @@ from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.validation import Measured, Validator
+from tests import tiny
 
 PAIRS = dates(40, seed=5)
 TINY = {
     "data": {"valid_fraction": 0.2},
-    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
-    "model": {
-        "d_model": 16,
-        "d_ff": 16,
-        "n_heads": 2,
-        "n_encoder_layers": 1,
-        "n_decoder_layers": 1,
-        "dropout": 0.0,
-        "tied_embeddings": "target",
-        "norm": "pre",
-    },
+    "model": {"d_model": 16, "d_ff": 16, "dropout": 0.0, "tied_embeddings": "target", "norm": "pre"},
     "training": {
         "steps": 6,
         "batch_tokens": 200,
@@ -54,7 +45,7 @@ ASCII68 = {side: {"kind": "characters", "preset": "ascii68"} for side in ("sourc
 
 
 def settings(**sections: dict) -> Settings:
-    return Settings(**merge(TINY, sections))
+    return tiny.settings(**merge(TINY, sections))
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:

@@ -12,22 +12,17 @@ import torch
 from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.errors import RunError
-from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved, Split
+from tests import tiny
 from tests.chaos.conftest import child, wait
 
 resource = pytest.importorskip("resource")
 
-SHAPE = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.1}
-TOKENS = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
 
-
-def start(out: Path, *, dropout: bool = True, **training: object) -> Run:
+def start(out: Path, **training: object) -> Run:
     training = {"batch_tokens": 200, "precision": "float32", "schedule": "constant", "warmup_steps": 0} | training
-    model = SHAPE | {"tied_embeddings": "none", "feed_forward_dropout": 0.1, "attention_dropout": 0.1}
-    if not dropout:
-        model |= {"dropout": 0.0, "feed_forward_dropout": 0.0, "attention_dropout": 0.0}
-    return train(dates(40, seed=5), Settings(tokens=TOKENS, model=model, training=training), out, device="cpu")
+    settings = tiny.settings(model={"dropout": 0.0}, training=training)
+    return train(dates(40, seed=5), settings, out, device="cpu")
 
 
 def test_recomputing_runs_each_layer_twice(tmp_path):
@@ -67,7 +62,7 @@ def fail_above(run: Run, monkeypatch: pytest.MonkeyPatch, most: int, failure: Ba
 def test_a_batch_that_does_not_fit_is_split_and_the_update_is_the_same(tmp_path, monkeypatch, failure):
     after = []
     for most in (100, 3):
-        run = start(tmp_path / str(most), dropout=False)
+        run = start(tmp_path / str(most))
         sizes = fail_above(run, monkeypatch, most, failure)
         sums = run.update([np.arange(8), np.arange(8, 13)])
         after.append([sums.smoothed, *(parameter.detach().clone() for parameter in run.model.parameters())])
@@ -109,10 +104,10 @@ def train_limited(out: Path) -> int:
     """A batch for which the address space is too small; return 0 if it was split, and no further than it must be."""
     torch.set_num_threads(1)
     pairs = [("a" * 200, "b" * 200 + str(i)) for i in range(400)]
-    model = SHAPE | {"d_model": 64, "d_ff": 256, "tied_embeddings": "none", "dropout": 0.0}
+    model = {"d_model": 64, "d_ff": 256, "n_encoder_layers": 2, "n_decoder_layers": 2, "dropout": 0.0}
     training = {"batch_tokens": 40_000, "precision": "float32", "steps": 2, "validate_rows": 2, "average_last": 0}
     training |= {"keep_snapshots": 0, "metric": "loss"}
-    settings = Settings(data={"max_valid_rows": 2}, tokens=TOKENS, model=model, training=training)
+    settings = tiny.settings(data={"max_valid_rows": 2}, model=model, training=training)
     run = train(pairs, settings, out, device="cpu")
     run.updater.update([np.arange(2)], 1)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

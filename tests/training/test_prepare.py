@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
 from glassformer.data.tables import read_table
 from glassformer.errors import TableError
-from glassformer.paper.settings import Settings
 from glassformer.training.prepare import prepare
-
-BASE = {
-    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
-    "model": {"d_model": 8, "d_ff": 8, "n_heads": 2, "tied_embeddings": "target"},
-}
-
-
-def settings(**sections: dict) -> Settings:
-    return Settings(**merge(BASE, sections))
+from tests.tiny import settings
 
 
 def test_rows_that_are_too_long_go_to_the_ledger_and_the_counts_are_right():

@@ -28,12 +28,12 @@ from glassformer.training import Finished, Saved
 from glassformer.training.processes import Processes
 from glassformer.training.update import share
 from tests.chaos.conftest import child, wait
+from tests.tiny import CHARACTERS, SHAPE
 
 PAIRS = dates(120, seed=5)
-MODEL = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.0}
 SETTINGS = {
-    "tokens": {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
-    "model": MODEL | {"tied_embeddings": "target"},
+    "tokens": CHARACTERS,
+    "model": SHAPE | {"dropout": 0.0, "tied_embeddings": "target"},
     "training": {
         "batch_tokens": 300,
         "steps": 20,

@@ -15,12 +15,10 @@ from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.glassbox.history import errors_of
 from glassformer.inference.metrics import quick_metric
-from glassformer.paper.settings import DecodingSettings, Settings
+from glassformer.paper.settings import DecodingSettings
 from glassformer.training import Run, validation
 from glassformer.training.events import Sample
-
-SIDE = {"kind": "characters"}
-SHAPE = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+from tests import tiny
 
 
 @pytest.mark.parametrize(("as_used", "expected"), [(False, (2, 7)), (True, (4, 20))])
@@ -45,10 +43,8 @@ def test_how_wide_and_on_which_rows_a_validation_searches(
 
 
 def run_with(held: Sequence[tuple[str, str]], out: Path, **training: Any) -> Run:
-    settings = Settings(
+    settings = tiny.settings(
         data={"max_valid_rows": 12},
-        tokens={"source": SIDE, "target": SIDE},
-        model=SHAPE,
         training={"validate_rows": 7, "steps": 1, "batch_tokens": 512} | training,
         decoding={"num_beams": 4},
     )
