@@ -14,7 +14,6 @@ from tests.glassbox.page.test_sizes import FAULTS
 
 pytestmark = pytest.mark.browser
 
-SIZES = {390: 844, 1440: 900, 2560: 1440}
 PANELS_OF_THE_PAGE = """const { panels } = await import('glassbox/panels/all.js');
 return Object.entries(panels).map(([name, { title }]) => [name, title]);"""
 MOVING = """() => document.getAnimations().some((each) =>
@@ -23,14 +22,23 @@ WIDER = "return document.documentElement.scrollWidth - innerWidth"
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("width", SIZES)
-@pytest.mark.parametrize(("light", "motion"), [("light", "no-preference"), ("dark", "reduce")])
+@pytest.mark.parametrize(
+    ("light", "motion", "width", "height"),
+    [
+        ("light", "no-preference", 390, 844),
+        ("dark", "reduce", 390, 844),
+        ("dark", "reduce", 640, 400),  # 1280 with a zoom of 200 %
+        ("light", "reduce", 768, 1024),
+        ("dark", "no-preference", 1440, 900),
+        ("light", "reduce", 2560, 1440),
+    ],
+)
 def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
-    window: Any, trained: Trace, measured: Trace, light: str, motion: str, width: int
+    window: Any, trained: Trace, measured: Trace, light: str, motion: str, width: int, height: int
 ) -> None:
     page = window.page
     page.emulate_media(color_scheme=light, reduced_motion=motion)
-    page.set_viewport_size({"width": width, "height": SIZES[width]})
+    page.set_viewport_size({"width": width, "height": height})
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
     window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)), "story")
     page.evaluate(axe.Axe().axe_script)
