@@ -110,13 +110,6 @@ def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_p
     assert with_audit.prepared.fingerprint == without.prepared.fingerprint
 
 
-def test_a_source_counts_as_trained_on_in_another_unicode_form(tmp_path):
-    rows = [("caf\u00e9 " + str(i), "x") for i in range(9)]
-    planned = plan(rows, tmp_path / "run", valid=[("cafe\u0301 3", "x"), ("tea", "y")])
-    (notice,) = (each for each in planned.notices if each.kind == "also trained on")
-    assert notice.text.startswith("1 of the 2 rows")
-
-
 def test_train_is_the_short_form(tmp_path, table):
     run = train(table, out=tmp_path / "run", overrides=TINY, device="cpu")
     assert run.settings == plan(table, tmp_path / "run", overrides=TINY).settings

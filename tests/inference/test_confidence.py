@@ -181,17 +181,14 @@ def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator:
         ({"do_sample": True}, "an answer that is sampled"),
         ({"num_beams": 4}, "a beam of 4"),
         ({"prefixes": ["a"]}, "an answer with a forced start"),
+        ({"min_confidence": 95}, "the minimum confidence is not a probability"),
+        ({"coverage": 0.6, "long": "split"}, "cannot be joined"),
     ],
 )
 def test_confidence_is_refused_where_it_is_not_known(translator: Translator, options: dict, got: str) -> None:
     with pytest.raises(UsageError) as caught:
-        list(translate_stream(translator, ["abc"], min_confidence=0.5, **options))
-    assert caught.value.got == got
-
-
-def test_a_minimum_that_is_no_probability_is_refused(translator: Translator) -> None:
-    with pytest.raises(UsageError, match="the minimum confidence is not a probability"):
-        list(translate_stream(translator, ["abc"], min_confidence=95))
+        list(translate_stream(translator, ["abc"], **{"min_confidence": 0.5, **options}))
+    assert got in str(caught.value)
 
 
 # Sets of answers
@@ -250,11 +247,6 @@ def test_a_stream_gives_the_sets_of_the_calibration(translator: Translator) -> N
     assert found[-1].answer_set is None
     held = sum(row % 3 > 0 and answers[row].text in (found[row].answer_set or ()) for row in range(len(SOURCES)))
     assert held / len(SOURCES) == pytest.approx(0.6, abs=0.02)  # the very rows of the calibration
-
-
-def test_sets_of_texts_in_sentences_are_refused(translator: Translator) -> None:
-    with pytest.raises(UsageError, match="cannot be joined"):
-        list(translate_stream(translator, ["abc"], coverage=0.6, long="split"))
 
 
 def test_a_trace_has_the_probability_of_its_answer_unless_it_is_edited(translator: Translator) -> None:

@@ -79,6 +79,8 @@ def test_all_that_is_known_of_an_answer_has_its_row_and_its_kept_cells():
         ("jsonl", "a.csv", "CSV", False, True, "jsonl"),
         (None, None, "CSV", True, False, "jsonl"),
         (None, "a.json", "plain text", True, False, "jsonl"),
+        (None, "a.csv.gz", "plain text", False, False, "csv"),
+        (None, "a.gz", "plain text", False, False, "lines"),
     ],
 )
 def test_the_format_is_the_requested_one_or_that_of_the_output_or_of_the_input(
@@ -109,11 +111,6 @@ def test_formats_that_conflict_are_refused(requested, out, full, columns, messag
 def test_the_column_of_answers_has_a_name_of_its_own():
     assert free_name(("id",)) == "translation"
     assert free_name(("translation", "translation_2")) == "translation_3"
-
-
-def test_a_suffix_of_a_compression_is_after_that_of_the_format():
-    found = [choose_format(None, Path(name), "plain text", full=False, columns=False) for name in ("a.csv.gz", "a.gz")]
-    assert found == ["csv", "lines"]
 
 
 def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():

@@ -44,15 +44,11 @@ def shares(probs: Floats, **options: float) -> Floats:
     return np.array([counts[token] / 2000 for token in range(len(probs))])
 
 
-@settings(max_examples=20, deadline=None)
-@given(probs=distributions)
-def test_tokens_come_as_often_as_they_are_likely(probs: Floats) -> None:
-    assert shares(probs) == pytest.approx(probs, abs=1.1e-3)
-
-
-@settings(max_examples=20, deadline=None)
-@given(probs=distributions, temperature=st.floats(0.2, 5))
-def test_temperature_raises_probabilities_to_a_power(probs: Floats, temperature: float) -> None:
+@settings(max_examples=25, deadline=None)
+@given(probs=distributions, temperature=st.just(1.0) | st.floats(0.2, 5))
+def test_tokens_come_as_often_as_they_are_likely_and_temperature_raises_that_to_a_power(
+    probs: Floats, temperature: float
+) -> None:
     powers = probs ** (1 / temperature)
     assert shares(probs, temperature=temperature) == pytest.approx(powers / powers.sum(), abs=1.1e-3)
 

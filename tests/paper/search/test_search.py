@@ -193,12 +193,6 @@ def test_what_is_smaller_than_half_the_margin_changes_no_answer(
 # --- What may be an answer ---
 
 
-def test_what_is_forbidden_leaves_the_other_scores_as_they_are() -> None:
-    (answer,) = greedy(garden_path, SearchConstraints(BOS, END, (A,), 3))
-    assert answer.ids == (B, X)
-    assert answer.token_scores == pytest.approx([math.log(0.4), math.log(0.9), 0.0])
-
-
 # --- Slots ---
 
 
@@ -206,21 +200,6 @@ def test_impossible_tokens_take_slots_but_never_become_answers() -> None:
     (answers,) = beam(garden_path, GARDEN_SPACE, num_beams=10, n_best=10)
     assert {answer.ids for answer in answers} == {(A, X), (A, Y), (B, X), (B, Y)}
     assert all(math.isfinite(answer.score) for answer in answers)
-
-
-def test_a_finished_answer_frees_no_slot() -> None:
-    """With <eos> in the first of two slots, one live hypothesis is left; a third would have found the .36."""
-    chances: dict[Ids, dict[int, float]] = {(): {END: 0.45, A: 0.3, B: 0.25}, (A,): {X: 0.5, Y: 0.5}}
-
-    def toy(_sentence: int, ids: Ids) -> list[float]:
-        here = chances.get(ids, {END: 1.0})
-        return [math.log(here[token]) if token in here else NEVER for token in range(5)]
-
-    stepper = Stepper(toy)
-    (answers,) = beam_search(stepper, start(1), 1, GARDEN_SPACE, num_beams=2, n_best=2)
-    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.15])
-    (answers,) = beam(toy, GARDEN_SPACE, num_beams=3, n_best=3)
-    assert [math.exp(answer.score) for answer in answers] == pytest.approx([0.45, 0.25, 0.15])
 
 
 # --- How much work ---
