@@ -111,7 +111,7 @@ def test_a_run_that_goes_back_too_often_ends_with_an_error_and_keeps_its_model(t
     restored = []
     with pytest.raises(RunError, match="training diverged") as raised:
         restored += [event for event in run if isinstance(event, Restored)]
-    assert "learning_rate" in str(raised.value)
+    assert ("smaller training.learning_rate" in raised.value.hint, raised.value.where) == (True, str(tmp_path / "run"))
     assert run.position.rate_factor == pytest.approx(2.0**-MAX_RESTORED)
     assert (tmp_path / "run" / "model.safetensors").exists()
 

@@ -115,9 +115,7 @@ regexes = st.recursive(
     lambda inner: st.one_of(
         st.tuples(inner, inner).map("".join),
         st.tuples(inner, inner).map(lambda two: f"(?:{two[0]}|{two[1]})"),
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "*?", "{1,3}", "{2}"])).map(
-            lambda two: f"(?:{two[0]}){two[1]}"
-        ),
+        st.tuples(inner, repeats).map(lambda two: f"(?:{two[0]}){two[1]}"),
     ),
     max_leaves=6,
 )

@@ -18,7 +18,8 @@ from glassformer.inference.jobs.sentences import joined
 from glassformer.inference.translator import EMPTY, Translation
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings
+from glassformer.paper.settings import ModelSettings, SideSettings
+from glassformer.text import learn
 
 BOS, EOS = 1, 2
 PAIRS = [
@@ -26,24 +27,6 @@ PAIRS = [
     ([BOS, 8, EOS], [BOS, 4, 4, 9, 8, 7, EOS]),
     ([BOS, 9, 8, 7, 6, 5, 4, 4, EOS], [BOS, 6, EOS]),
 ]
-
-
-class _Vocabulary:
-    pieces, special_ids = ("<bos>", "<eos>", "<pad>", "a", "b", "c"), frozenset((0, 1, 2))
-    bos_id, eos_id, pad_id = 0, 1, 2
-
-
-class _Tokenizer:
-    vocabulary = _Vocabulary()
-
-    def frame(self, ids: list[int]) -> list[int]:
-        return [0, *ids, 1]
-
-    def encode_many(self, texts: list[str]) -> list[list[int]]:
-        return [[self.vocabulary.pieces.index(character) for character in text] for text in texts]
-
-    def tokens(self, ids: list[int]) -> list[str]:
-        return [self.vocabulary.pieces[token] for token in ids]
 
 
 @pytest.fixture
@@ -61,12 +44,9 @@ def aligner(monkeypatch) -> Aligner:
         return found
 
     monkeypatch.setattr(attention, "cross_attention", backwards)
-
-    class _Translator:
-        source_tokenizer = target_tokenizer = _Tokenizer()
-        engine = TorchEngine([], BOS, EOS, ())
-
-    return Aligner(_Translator())  # type: ignore[arg-type]
+    tokenizer, engine = learn(["abc"], SideSettings(kind="characters")), TorchEngine([], BOS, EOS, ())
+    translator = SimpleNamespace(source_tokenizer=tokenizer, target_tokenizer=tokenizer, engine=engine)
+    return Aligner(translator)  # type: ignore[arg-type]
 
 
 def answer_of(text: str) -> Translation:

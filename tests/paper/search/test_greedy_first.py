@@ -5,7 +5,6 @@ A toy is a tree of distributions: another one after every history of every sente
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import ChainMap
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from glassformer.paper.search import (
 )
 from glassformer.paper.search.constraints import hypothesis
 from glassformer.paper.search.greedy_first import is_certain
-from tests.paper.search.toys import BOS, Histories, Stepper, Toy, random_toy
+from tests.paper.search.toys import BOS, Histories, Stepper, Toy, all_answers, random_toy
 
 EOS, VOCABULARY = 3, 4
 
@@ -61,12 +60,12 @@ def greedy(toy: Toy, longest: int, alpha: float) -> Hypothesis:
     return next(decoder(toy, longest, alpha)([0], 1))[0][0]
 
 
-def all_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
-    """Every answer, finished within `longest` tokens or cut off there, best first."""
-    endings = [(*ids, EOS) for n in range(longest) for ids in itertools.product(range(EOS), repeat=n)]
-    endings += itertools.product(range(EOS), repeat=longest)
-    scores = [[toy(0, ids[:at])[token] for at, token in enumerate(ids)] for ids in endings]
-    answers = [hypothesis(ids, found, EOS, alpha) for ids, found in zip(endings, scores, strict=True)]
+def ranked_answers(toy: Toy, longest: int, alpha: float) -> list[Hypothesis]:
+    """Every answer, best first."""
+    scores = {
+        ids: [toy(0, ids[:at])[token] for at, token in enumerate(ids)] for ids in all_answers(VOCABULARY, longest)
+    }
+    answers = [hypothesis(ids, found, EOS, alpha) for ids, found in scores.items()]
     return sorted(answers, key=lambda answer: -answer.rank_score)
 
 
@@ -79,7 +78,7 @@ def test_no_other_answer_outranks_a_certain_one(seed: int, sure: float, longest:
     toy = toy_of(seed, sure)
     answer = greedy(toy, longest, alpha)
     if is_certain(answer, alpha, longest):
-        best, *others = all_answers(toy, longest, alpha)
+        best, *others = ranked_answers(toy, longest, alpha)
         assert best.ids == answer.ids
         assert all(other.rank_score < best.rank_score for other in others)
 

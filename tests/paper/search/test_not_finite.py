@@ -3,58 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from glassformer.errors import EngineError, NotFiniteError
 from glassformer.paper.search import (
     Hypothesis,
-    LogProbs,
     SearchConstraints,
     beam_search,
     check_token_scores,
     greedy_search,
     sample,
 )
+from tests.paper.search.toys import Stepper, start
 
 SPACE = SearchConstraints(bos_id=0, eos_id=3, forbidden=(), max_new_tokens=4)
 FINE = [math.log(0.2), math.log(0.3), math.log(0.4), math.log(0.1)]
 ENDS = [-50.0, -50.0, -50.0, -1e-9]
 
 
-class Steps:
-    """The state is the number of each sentence, and how many tokens it has."""
-
-    def __init__(self, sentences: NDArray[np.int64], time: int = 0) -> None:
-        self.sentences, self.time = sentences, time
-
-    def select(self, rows: NDArray[np.int64]) -> Steps:
-        return Steps(self.sentences.flatten()[rows], self.time)
-
-
-def stepper(table: dict[tuple[int, int], list[float]], otherwise: Sequence[float] = FINE) -> object:
-    """Log-probabilities by sentence and time."""
-
-    def step(_last: NDArray[np.int64], state: Steps) -> tuple[LogProbs, Steps]:
-        rows = [[table.get((s, state.time), list(otherwise)) for s in line] for line in state.sentences.tolist()]
-        return LogProbs(np.array(rows)), Steps(state.sentences, state.time + 1)
-
-    return step
-
-
-def search(
-    kind: str, table: dict[tuple[int, int], list[float]], n: int = 3, **options: float
-) -> list[list[Hypothesis]]:
-    step, state = stepper(table), Steps(np.arange(n)[:, None])
+def search(kind: str, table: dict[tuple[int, int], list[float]], n: int = 3) -> list[list[Hypothesis]]:
+    """Search with these log-probabilities by sentence and time, or else FINE."""
+    step = Stepper(lambda sentence, ids: table.get((sentence, len(ids)), FINE))
     if kind == "greedy":
-        return greedy_search(step, state, n, SPACE)  # type: ignore[arg-type]
+        return greedy_search(step, start(n), n, SPACE)
     if kind == "sample":
-        chance = np.random.default_rng(1).random((n, SPACE.max_new_tokens, 2))
-        return sample(step, state, chance, SPACE)  # type: ignore[arg-type]
-    return beam_search(step, state, n, SPACE, num_beams=3, **options)  # type: ignore[arg-type]
+        return sample(step, start(n), np.random.default_rng(1).random((n, SPACE.max_new_tokens, 2)), SPACE)
+    return beam_search(step, start(n), n, SPACE, num_beams=3)
 
 
 NAN = [math.nan] * 4
@@ -93,7 +69,7 @@ def test_what_is_computed_for_a_sentence_that_has_ended_does_not_matter(kind):
 
 def test_a_sentence_with_an_answer_may_run_out_of_tokens():
     table = {(0, 0): [FINE[0], -math.inf, -math.inf, math.log(0.1)]} | {(0, t): NOTHING for t in range(1, 4)}
-    best = beam_search(stepper(table), Steps(np.zeros((1, 1), dtype=np.int64)), 1, SPACE, num_beams=3)[0][0]  # type: ignore[arg-type]
+    ((best,),) = search("beam", table, n=1)
     assert (best.ids, best.finished) == ((), True)
 
 

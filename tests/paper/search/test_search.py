@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -24,7 +22,7 @@ from glassformer.paper.search import (
     length_penalty,
 )
 from glassformer.paper.search.log_probs import SORTED
-from tests.paper.search.toys import BOS, Histories, Ids, Stepper, Toy, random_toy, start, total
+from tests.paper.search.toys import BOS, Histories, Ids, Stepper, Toy, all_answers, random_toy, start, total
 
 
 def beam(toy: Toy, space: SearchConstraints, n_sentences: int = 1, **options: float) -> list[list[Hypothesis]]:
@@ -68,19 +66,6 @@ def naive_beam(
 
 def with_eos(answer: Hypothesis, space: SearchConstraints) -> Ids:
     return (*answer.ids, space.eos_id) if answer.finished else answer.ids
-
-
-def all_answers(vocabulary: int, longest: int) -> Iterator[Ids]:
-    """Every finished one, and every sequence of `longest` tokens that has no end."""
-    yield from all_finished(vocabulary, longest)
-    yield from itertools.product(range(vocabulary - 1), repeat=longest)
-
-
-def all_finished(vocabulary: int, longest: int) -> Iterator[Ids]:
-    """Every sequence of at most `longest` tokens that ends in <eos>, which is the last id."""
-    for length in range(longest):
-        for ids in itertools.product(range(vocabulary - 1), repeat=length):
-            yield (*ids, vocabulary - 1)
 
 
 # Toys add in float64, the search in float32; two answers as good as each other but for that are rare, but not rarer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -66,3 +67,10 @@ def random_toy(seed: int, vocabulary: int, scale: float = 1.0, less_eos: float =
 
 def total(toy: Toy, ids: Ids, sentence: int = 0) -> float:
     return sum(toy(sentence, ids[:at])[token] for at, token in enumerate(ids))
+
+
+def all_answers(vocabulary: int, longest: int) -> Iterator[Ids]:
+    """Every sequence of at most `longest` tokens that ends in <eos>, the last id, and every one of `longest` others."""
+    for length in range(longest):
+        yield from ((*ids, vocabulary - 1) for ids in itertools.product(range(vocabulary - 1), repeat=length))
+    yield from itertools.product(range(vocabulary - 1), repeat=longest)
