@@ -424,14 +424,6 @@ def test_a_preset_is_what_sections_5_and_6_of_the_paper_say(name, steps, average
     assert (settings.tokens.source.algorithm, settings.tokens.shared) == ("bpe", True)
 
 
-def test_a_preset_is_complete_but_for_the_widths_that_follow_from_others():
-    given = preset("paper-base")
-    complete = Settings(**given).model_dump(exclude_none=True)
-    assert complete["model"].pop("d_k") == complete["model"].pop("d_v") == 64
-    assert given == complete
-    assert ModelSettings(**(given["model"] | {"n_heads": 1})).d_k == 512
-
-
 NO_TOML, NO_PRESET = "the recipe is not valid TOML", "there is no preset"
 NO_RECIPE = [
     (b'preset = "paper-bass"', NO_PRESET, "did you mean 'paper-base'? valid: paper-base, paper-big"),

@@ -135,17 +135,6 @@ def test_after_other_batches_a_second_interruption_changes_nothing(tmp_path):
     assert all(np.array_equal(once[name], twice[name]) for name in once)
 
 
-@pytest.mark.usefixtures("every_update_tells")
-def test_half_the_batch_and_twice_the_accumulation_is_nearly_the_same_size_of_update(tmp_path):
-    stopped_after(2, tmp_path / "run", settings(training={"steps": 50, "batch_tokens": 400}))
-    run = resumed(tmp_path / "run", training__batch_tokens=200, training__accumulate=2, training__steps=4)
-    started, *rest = list(run)
-    assert {change.setting for change in started.changes} == {
-        *("training.batch_tokens", "training.accumulate", "training.steps")
-    }
-    assert [event.step for event in rest if isinstance(event, Progress)] == [3, 4]
-
-
 # A finished run
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.paper.kernels.dropout import Dropout, drop, relu_and_drop
+from glassformer.paper.kernels.dropout import drop, relu_and_drop
 
 N = 2_000_003  # tells 0.0986 from 0.1, and is no multiple of four: so many numbers does one draw serve
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -77,12 +77,6 @@ def test_relu_and_drop_is_relu_and_then_the_same_draws(
     assert torch.equal(other.grad, one.grad)
 
 
-def test_dropout_of_nothing_is_nothing() -> None:
-    x = drawn(3, 4)
-    assert torch.equal(drop(x, 0.0), x)
-    assert torch.equal(relu_and_drop(x.clone(), 0.0), x.relu())
-
-
 @pytest.mark.parametrize("function", [drop, relu_and_drop])
 def test_randomness_is_that_of_torchs_global_generator(function) -> None:
     found = []
@@ -91,9 +85,3 @@ def test_randomness_is_that_of_torchs_global_generator(function) -> None:
         found.append(function(torch.ones(100), 0.5))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
-
-
-def test_dropout_rests_in_evaluation() -> None:
-    x = drawn(3, 4)
-    assert torch.equal(Dropout(0.5).eval()(x), x)
-    assert not torch.equal(Dropout(0.5).train()(x), x)
