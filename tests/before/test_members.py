@@ -165,10 +165,12 @@ def test_members_that_are_finished_are_not_trained_again(out):
 # Members that fail
 
 
-def failing(errors: dict[int, Exception]) -> Any:
-    """Instead of a process, an error of each member."""
+def failing(errors: dict[int, Exception], started: list[float | None] | None = None) -> Any:
+    """Instead of a process, an error of each member; `started` gets its minutes."""
 
-    def start(members: Members, seed: int, *_: object) -> None:
+    def start(members: Members, seed: int, _: int, minutes: float | None) -> None:
+        if started is not None:
+            started.append(minutes)
         members._processes[seed] = mock.Mock()
         for found in (errors[seed], None):
             members._queue.put((seed, found))
@@ -249,13 +251,7 @@ def test_a_table_that_can_be_read_once_is_enough(tmp_path):
 def test_the_minutes_are_those_of_all_members(tmp_path):
     settings = with_members(3, max_minutes=6.0)
     started: list[float | None] = []
-
-    def start(members: Members, seed: int, _: int, minutes: float | None) -> None:
-        started.append(minutes)
-        members._processes[seed] = mock.Mock()
-        for found in (DivergedError("training diverged"), None):
-            members._queue.put((seed, found))
-
-    with mock.patch.object(Members, "_start", start), one_thread(), pytest.raises(RunError, match="diverged"):
+    errors: dict[int, Exception] = dict.fromkeys((1, 2, 3), DivergedError("training diverged"))
+    with failing(errors, started), one_thread(), pytest.raises(RunError, match="diverged"):
         list(train(PAIRS, settings, tmp_path / "run", device="cpu"))
     assert started == [2.0, 2.0, 2.0]

@@ -42,16 +42,20 @@ each_model = pytest.mark.parametrize("name", MODELS)
 
 @cache
 def trained(name: str) -> bytes:
+    return trained_with(**MODELS[name])
+
+
+def trained_with(size: int = 120, **options: Any) -> bytes:
     chance, out = random.Random(0), io.BytesIO()
     texts = [" ".join(chance.choices(WORDS, k=chance.randint(2, 12))) for _ in range(500)]
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_writer=out,
-        vocab_size=120,
+        vocab_size=size,
         hard_vocab_limit=False,
         character_coverage=0.99,
         minloglevel=2,
-        **MODELS[name],
+        **options,
     )
     return out.getvalue()
 
@@ -178,22 +182,13 @@ def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     ("options", "words"),
     [
         ({"model_type": "word"}, "its kind of model is not supported"),
-        ({"byte_fallback": True}, "byte fallback is not supported"),
+        ({"byte_fallback": True, "size": 400}, "byte fallback is not supported"),
         ({"treat_whitespace_as_suffix": True}, "marks of white space after a word is not supported"),
     ],
 )
 def test_what_is_not_supported_is_named(options: dict[str, Any], words: str) -> None:
-    out = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["ab abc", "abc abd"] * 30),
-        model_writer=out,
-        vocab_size=275 if "byte_fallback" in options else 12,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
     with pytest.raises(ModelFileError, match=words):
-        read_sentencepiece(out.getvalue(), "x.spm")
+        read_sentencepiece(trained_with(**options), "x.spm")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import torch
 from glassformer.before.members import train
 from glassformer.before.plan import plan
 from glassformer.data.tables import read_table
-from glassformer.errors import ModelFileError, TextError, UsageError
+from glassformer.errors import TextError, UsageError
 from glassformer.glassbox.trace import explain
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.evaluation import evaluate
@@ -94,16 +93,6 @@ def test_a_source_without_the_inputs_of_the_model_is_an_error_with_its_row(trans
         with pytest.raises(error, match=what) as caught:
             call([PAIRS[0][0], text])
         assert "row 2" in (caught.value.where or "")
-
-
-def test_models_of_an_ensemble_must_have_the_same_inputs(run, tmp_path):
-    model = ModelFile.load(run)
-    one, *others = model.source_tokenizer.inputs
-    renamed = model.source_tokenizer.with_pieces([], (one.model_copy(update={"name": "word"}), *others))
-    with pytest.raises(ModelFileError, match="must share their vocabularies"):
-        Translator(model, ensemble=[replace(model, source_tokenizer=renamed)], device="cpu")
-    same = Translator(model, ensemble=[model], device="cpu")
-    assert same.translate([PAIRS[0][0]])[0].text == Translator(model, device="cpu").translate([PAIRS[0][0]])[0].text
 
 
 def test_a_trace_tells_the_input_of_each_token(translator):
