@@ -14,22 +14,23 @@ from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.text import grow, learn
+from glassformer.text import grow, learn, learn_both
 from tests.training.test_loop import PAIRS, settings
+from tests.untrained import drawn_model
 
 NEW = [*PAIRS, *((f"ж{source}", f"{target} ö") for source, target in PAIRS)]
 
 
 @pytest.fixture(scope="module", params=["apart", "target", "all"])
 def old(request, tmp_path_factory):
-    """A trained model with nothing tied, the output layer tied, or one matrix for both sides."""
+    """A model with nothing tied, the output layer tied, or one matrix for both sides."""
     chosen = {
         "apart": settings(model={"tied_embeddings": "none", "output_bias": True}),
         "target": settings(model={"positions": "learned", "max_length": 64}),
         "all": settings(model={"tied_embeddings": "all"}, tokens={"shared": True}),
     }
-    path = tmp_path_factory.mktemp("old") / "run"
-    train(PAIRS, chosen[request.param], path, device="cpu").finish()
+    path, settings_of_old = tmp_path_factory.mktemp("old") / "old.safetensors", chosen[request.param]
+    drawn_model(settings_of_old, *learn_both(PAIRS, settings_of_old.tokens)).save(path)
     return path
 
 
