@@ -44,13 +44,11 @@ def read_columns(given: Given, data: Callable[[], DataSettings]) -> Table | None
     return None if source is None else read_source(source, data())
 
 
-def as_table(pairs: Table | Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
+def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
     """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair.
 
     A source is a text, or a mapping of several inputs by name; `data` says which of them are features.
     """
-    if isinstance(pairs, Table):
-        return pairs
     given, ledger = members(pairs), Ledger()
     first = next(given, None)
     inputs, name_of = _inputs_of(*first[:2], data or DataSettings()) if first else ((), {})
