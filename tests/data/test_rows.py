@@ -66,16 +66,12 @@ def test_the_first_line_of_a_stream_decides_its_format(content, format_name):
         assert len(list(opened.rows)) == 1
 
 
-def test_an_empty_stream_has_no_rows():
-    with pytest.raises(TableError, match="has no rows"), open_columns(io.BytesIO(b""), [0], DataSettings()):
-        pass
-
-
-def test_an_unknown_format_is_named():
-    with (
-        pytest.raises(UsageError, match="there is no format 'xml'"),
-        open_columns(io.BytesIO(b"a\n"), [0], DataSettings(), suffix=".xml"),
-    ):
+@pytest.mark.parametrize(
+    ("content", "suffix", "error", "what"),
+    [(b"", None, TableError, "has no rows"), (b"a\n", ".xml", UsageError, "there is no format 'xml'")],
+)
+def test_an_empty_stream_and_an_unknown_format_are_errors(content, suffix, error, what):
+    with pytest.raises(error, match=what), open_columns(io.BytesIO(content), [0], DataSettings(), suffix=suffix):
         pass
 
 

@@ -92,9 +92,8 @@ def test_references_without_a_token_are_right_only_when_nothing_was_added() -> N
 
 
 def test_a_bootstrap_of_no_resamples_is_refused() -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="a bootstrap needs at least one resample"):
         metrics.bootstrap([1], [1], resamples=0)
-    assert str(caught.value) == "a bootstrap needs at least one resample\n  got: 0"
 
 
 def test_all_right_is_a_bleu_of_exactly_100() -> None:
@@ -126,19 +125,10 @@ def test_an_unknown_bleu_tokenizer_names_the_nearest() -> None:
 def test_a_bleu_tokenizer_without_its_package_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    for name, package in [
-        ("ja-mecab", "pip install sacrebleu[ja]"),
-        ("flores200", "pip install sentencepiece"),
-    ]:
-        with pytest.raises(SettingsError) as caught:
+    for name, package in [("ja-mecab", "pip install sacrebleu[ja]"), ("flores200", "pip install sentencepiece")]:
+        with pytest.raises(SettingsError, match=f"the BLEU tokenizer {name!r} cannot be used") as caught:
             metrics.check_bleu_tokenizer(name)
-        error = caught.value
-        assert error.what == f"the BLEU tokenizer {name!r} cannot be used"
-        assert error.got is not None
-        assert package in error.got
-        assert "\n" not in error.got
-        assert error.expected == "its packages installed, and its model available if it has one"
-        assert error.hint == ("install its packages, or choose 13a, intl, zh, char or none, which need none")
+        assert (package in caught.value.got, "\n" in caught.value.got) == (True, False)
 
 
 TOMATO = ["t ə m eɪ t oʊ", "t ə m ɑ t oʊ"]
@@ -209,11 +199,8 @@ def test_bleu_and_chrf_with_several_references_are_those_of_sacrebleu(
 
 @pytest.mark.parametrize("call", [metrics.exact_matches, metrics.bleu, metrics.chrf])
 def test_an_item_without_a_reference_is_refused(call: Any) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="there is no reference\n  where: row 2\n"):
         call(["a", "b"], ["a", []])
-    assert str(caught.value) == (
-        "there is no reference\n  where: row 2\n  got: no references\n  expected: at least one"
-    )
 
 
 def test_the_quick_figures_are_those_of_other_ways() -> None:

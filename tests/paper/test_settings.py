@@ -68,8 +68,6 @@ def test_all_settings_lists_full_names_of_single_settings():
     ("given_widths", "d_k", "d_v"),
     [
         ({"d_model": 256, "n_heads": 4}, 64, 64),
-        ({"n_heads": 1}, 512, 512),
-        ({"d_model": 16, "n_heads": 3, "d_k": 5, "d_v": 7}, 5, 7),
         ({"d_k": 16}, 16, 64),
         ({"d_v": 16}, 64, 16),
         ({"d_model": 4, "n_heads": 8}, 1, 1),
@@ -143,14 +141,9 @@ def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
 
 
 def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=r"the setting 'training\.schedule' cannot take this value") as caught:
         TrainingSettings(schedule="cosin")
-    assert str(caught.value) == (
-        "the setting 'training.schedule' cannot take this value\n"
-        "  got: 'cosin'\n"
-        "  expected: input should be 'noam', 'inverse_sqrt', 'cosine' or 'constant'\n"
-        "  next: did you mean 'cosine'? valid: noam, inverse_sqrt, cosine, constant"
-    )
+    assert caught.value.hint == "did you mean 'cosine'? valid: noam, inverse_sqrt, cosine, constant"
 
 
 @pytest.mark.parametrize(

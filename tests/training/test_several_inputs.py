@@ -82,10 +82,7 @@ def test_an_answer_never_has_a_symbol(translator):
     ("text", "error", "what"),
     [
         ("bap", UsageError, "a source has 3 inputs"),
-        ({"lemma": "bap", "tags": "V;PST"}, UsageError, "the feature 'language' is missing"),
         ({"lemma": "bap", "tags": "V;PST", "language": ""}, TextError, "the feature 'language' is empty"),
-        ({"lemma": "bap", "tags": "V;PST", "language": "a", "x": "y"}, UsageError, "the model has no input 'x'"),
-        (None, UsageError, "a source has 3 inputs"),
     ],
 )
 def test_a_source_without_the_inputs_of_the_model_is_an_error_with_its_row(translator, text, error, what):
