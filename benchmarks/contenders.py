@@ -50,8 +50,6 @@ TRAINERS: dict[str, Callable[[Task, str], Trainer]] = {
 DECODERS: dict[str, Callable[[Path, str], Decoder]] = {
     OURS: OurDecoder,
     "glassformer, bfloat16": partial(OurDecoder, precision="bfloat16"),
-    "glassformer --engine ctranslate2, float32": partial(OurDecoder, engine="ctranslate2", precision="float32"),
-    "glassformer --engine ctranslate2, int8": partial(OurDecoder, engine="ctranslate2", precision="int8"),
     "CTranslate2, float32": partial(DirectDecoder, precision="float32"),
     "CTranslate2, int8": partial(DirectDecoder, precision="int8"),
     "MarianMT, float32": partial(MarianDecoder, precision="float32"),

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from glassformer.inference.engines import Engine, search
+from glassformer.inference.engines.compiled import prepare
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
@@ -56,7 +56,7 @@ def with_constructed_ties(kind: str, vocabulary: int, noise: float, seed: int, *
         return TorchEngine([model], BOS, EOS, (PAD, BOS, UNK))
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     special = learn(["a"], SideSettings(kind="characters"))  # its special tokens have the same numbers
-    return NumPyEngine([Inference(settings, weights)], special)
+    return NumPyEngine([prepare(settings, weights)], special)
 
 
 def sources_of(n: int, longest: int, vocabulary: int, seed: int) -> list[list[int]]:

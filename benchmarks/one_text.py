@@ -11,14 +11,19 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from glassformer import Translator
+import ctranslate2
 
-ENGINES = ("numpy", "torch", "ctranslate2")
+from glassformer import Translator
+from glassformer.ship.export.ctranslate2_spec import source_names, write_model
+
+ENGINES = ("numpy", "torch")
 
 
 def contenders(model: str, text: str, num_beams: int) -> dict[str, Callable[[], Any]]:
@@ -31,15 +36,16 @@ def contenders(model: str, text: str, num_beams: int) -> dict[str, Callable[[], 
         found[f"Translator, {engine}"] = partial(translator.translate, [text], num_beams=num_beams)
     if len(set(answers.values())) > 1:
         raise SystemExit(f"the answers differ: {answers}")
-    engine = translator.engine  # the last one, CTranslate2
     tokenizer = translator.source_tokenizer
-    names = [[engine._source_names[token] for token in tokenizer.frame(tokenizer.encode(text))]]  # type: ignore[attr-defined]
-    longest = translator.settings.decoding.max_new_tokens or 256
-    found["CTranslate2 itself"] = partial(
-        engine._translator.translate_batch,  # type: ignore[attr-defined]
-        names,
+    names = source_names(len(tokenizer))
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(translator.model_file, Path(folder), n_positions=512)
+        library = ctranslate2.Translator(folder, "cpu", compute_type="float32", inter_threads=1, intra_threads=1)
+    found["CTranslate2"] = partial(
+        library.translate_batch,
+        [[names[token] for token in tokenizer.frame(tokenizer.encode(text))]],
         beam_size=num_beams,
-        max_decoding_length=longest,
+        max_decoding_length=translator.settings.decoding.max_new_tokens or 256,
         return_scores=True,
     )
     return found

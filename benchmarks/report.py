@@ -213,10 +213,6 @@ GOALS = (
     Goal("train-M", OURS, "nn.Transformer, float32", "pairs", 2.2, 4.0),
     *(Goal("decode-D", OURS, "CTranslate2, float32", key, 1.2, 2.0) for key in DECODED[:2]),
     *(Goal("decode-D", OURS, "MarianMT, float32", key, 2.5, 5.0) for key in DECODED[:2]),
-    *(
-        Goal("decode-D", "glassformer --engine ctranslate2, int8", "CTranslate2, int8", key, 1.0, 1.1)
-        for key in DECODED[:2]
-    ),
 )
 
 

@@ -17,14 +17,19 @@ def lines(folder: Path, *endings: str) -> int:
 
 
 def table() -> str:
-    """Return the table: Python, JavaScript and tests of each room, and of all."""
+    """Return the table: Python (and C), JavaScript and tests of each room, and of all."""
     rooms = sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py")))
     rows = [
-        (f"`{room}`", lines(SOURCE / room, ".py"), lines(SOURCE / room, ".js", ".mjs"), lines(TESTS / room, ".py"))
+        (
+            f"`{room}`",
+            lines(SOURCE / room, ".py", ".c"),
+            lines(SOURCE / room, ".js", ".mjs"),
+            lines(TESTS / room, ".py"),
+        )
         for room in rooms
     ]
-    rows.append(("all", lines(SOURCE, ".py"), lines(SOURCE, ".js", ".mjs"), lines(TESTS, ".py")))
-    head = "| room | Python | JavaScript | tests |\n|---|---:|---:|---:|\n"
+    rows.append(("all", lines(SOURCE, ".py", ".c"), lines(SOURCE, ".js", ".mjs"), lines(TESTS, ".py")))
+    head = "| room | Python, C | JavaScript | tests |\n|---|---:|---:|---:|\n"
     return head + "".join(f"| {' | '.join([name, *(f'{n:,}' for n in numbers)])} |\n" for name, *numbers in rows)
 
 

@@ -16,6 +16,7 @@ from tests.shapes import install
 
 SHAPED_MODULES = (
     "glassformer.paper.search",
+    "glassformer.inference.engines.compiled",
     "glassformer.inference.engines.numpy",
     "glassformer.inference.engines.numpy_cached",
     "glassformer.inference.engines.torch_cached",

@@ -38,14 +38,15 @@ THIRD_PARTY = {
     },
     "data": {"numpy", "pyarrow"},
     "inference": {
-        *("ctranslate2", "filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu"),
-        *("sentencex", "threadpoolctl", "torch"),
+        *("filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
+        *("threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
     "before": {"filelock", "numpy", "optuna", "pydantic", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
-        *("fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch", "transformers", "uvicorn"),
+        *("ctranslate2", "fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch"),
+        *("transformers", "uvicorn"),
     },
     "cli": {"typer", "rich"},
 }

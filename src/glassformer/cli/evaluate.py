@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +9,11 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, check_output
-from glassformer.cli.narrate import measured_number, print_report, warn_about_sources, warn_cut_off, warn_short_limit
+from glassformer.cli.narrate import print_report, warn_about_sources, warn_cut_off, warn_short_limit
 from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
-    from glassformer.data.tables import Pair, Table
+    from glassformer.data.tables import Table
     from glassformer.inference.evaluation import Report
     from glassformer.inference.translator import Translator
 
@@ -60,10 +59,6 @@ def evaluate(
     pairs = columns.read(reporter, table, translator.model_file)
     options |= {"bleu_tokenize": bleu_tokenize, "group": not no_group, "confidence": confidence}
     report = evaluate(translator, pairs.pairs, rows_read=pairs.ledger.read, where=pairs.locations, **options)
-    if translator.agreement:
-        reporter.print(str(translator.agreement))
-        if not translator.agreement.is_exact:
-            _compare(reporter, translator, pairs.pairs[:ROWS_COMPARED], options)
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     if page is not None:
@@ -108,16 +103,3 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
         beams if beams != translator.settings.decoding.num_beams else None,
     )
     return error_page(find_failures(translator, report.answered, columns, trained), measured)
-
-
-def _compare(reporter: Reporter, translator: Translator, pairs: Sequence[Pair], options: dict[str, Any]) -> None:
-    """Print the metrics of the first rows for the NumPy engine and for the other, side by side."""
-    from glassformer.inference.evaluation import evaluate
-    from glassformer.inference.translator import Translator
-
-    assert translator.agreement is not None
-    engine = f"ctranslate2, {translator.agreement.precision}"
-    in_numpy = Translator(translator.model_file, engine="numpy")
-    both = [evaluate(one, pairs, **options) for one in (in_numpy, translator)]
-    rows = [(name, *(measured_number(name, one.metrics[name].value) for one in both)) for name in both[0].metrics]
-    reporter.table(f"the first {both[0].rows_scored:,} rows", ("metric", "numpy, float32", engine), rows)

@@ -75,8 +75,7 @@ class Computing:
         str,
         typer.Option(
             "--precision",
-            help="float32, bfloat16 or auto; int8 with ctranslate2. Only float32 promises the same answer in any "
-            "batch.",
+            help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
             rich_help_panel=COMMON,
         ),
     ] = "float32"
@@ -94,9 +93,7 @@ class Computing:
 class ComputingWithEngine(Computing):
     """The same, with a choice of the engine."""
 
-    engine: Annotated[
-        str, typer.Option("--engine", help="auto, numpy, torch, or ctranslate2 (an extra).", rich_help_panel=COMMON)
-    ] = "auto"
+    engine: Annotated[str, typer.Option("--engine", help="auto, numpy or torch.", rich_help_panel=COMMON)] = "auto"
 
 
 # Tables

@@ -322,7 +322,6 @@ def _standard_input() -> BinaryIO:
 
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
-    from glassformer.inference.jobs.job import Here
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
 
@@ -333,8 +332,6 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             for done in job.run(opened, resumed, on_answers):
                 progress = done
     finally:
-        if isinstance(job.workers, Here) and job.workers.translator.agreement:
-            reporter.print(str(job.workers.translator.agreement))
         if job.search.lexicon:
             rows = "1 row was" if progress.from_lexicon == 1 else f"{progress.from_lexicon:,} rows were"
             reporter.print(f"{rows} answered from the lexicon")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +19,6 @@ Rivals = tuple[tuple[str, float], ...]
 """Tokens and their log-probabilities (nats), the most probable first."""
 
 
-@runtime_checkable
-class Stepping(Protocol):
-    """An engine with a step function: NumPy and PyTorch, but not CTranslate2."""
-
-    step: Step
-
-    def start(self, sources: Sequence[Ids]) -> State:
-        """Return the state of a search for framed sources of one padded length, of which the last is the longest."""
-        ...
-
-
 def with_rivals(
     translator: Translator, sources: Sequence[str], answers: Sequence[Translation], n: int
 ) -> list[Translation]:
@@ -39,8 +28,6 @@ def with_rivals(
     are left as they are.
     """
     engine = translator.engine
-    if not isinstance(engine, Stepping):
-        engine = NumPyEngine.of_files(translator.model_files)
     source, target = translator.source_tokenizer, translator.target_tokenizer
     special, forbidden = target.vocabulary.special_ids, target.vocabulary.forbidden_ids
     id_of = {piece: token for token, piece in enumerate(target.vocabulary.pieces) if token not in special}

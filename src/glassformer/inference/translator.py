@@ -28,7 +28,6 @@ from glassformer.text.inputs import Inputs, compose_values, is_not_empty
 
 if TYPE_CHECKING:
     from glassformer.data.splits import TrainedSources
-    from glassformer.inference.engines.agreement import Agreement
 
 
 @dataclass(frozen=True)
@@ -170,10 +169,9 @@ class Translator:
 
         `ensemble` names further models whose probabilities are averaged, as are those of the members of one file.
 
-        `engine` is "numpy" on a CPU in float32, "torch" elsewhere ("auto"), or "ctranslate2" (an extra), which is
-        compared with "numpy" once. Raises
-        ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
-        UsageError for a device, precision or engine that is not available (they name those that are).
+        `engine` is "numpy" on a CPU in float32 and "torch" elsewhere ("auto"). Raises ModelFileError for a model that
+        cannot be read or does not fit the others, and DeviceError, SettingsError or UsageError for a device, precision
+        or engine that is not available (they name those that are).
         """
         from glassformer.ship.storage.hub import local_model
 
@@ -181,11 +179,6 @@ class Translator:
         return cls(
             ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
         )
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """How often the engine gives NumPy's answers: None before the first use, and for engines not compared."""
-        return getattr(self.engine, "agreement", None)
 
     @functools.cached_property
     def trained_sources(self) -> TrainedSources:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import DeviceError, MissingExtraError, TextError, UsageError
+from glassformer.errors import MissingExtraError, TextError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
 from glassformer.inference.allowed.automaton import TokenTable
 from glassformer.inference.batching import BatchingTranslator
@@ -275,16 +275,6 @@ def test_without_the_library_the_error_is_the_command_that_installs_it(monkeypat
         translator().translate(SOURCES, must_match="[ab]")
     assert caught.value.hint == "pip install 'glassformer[constraints]'"
     assert translator().translate(["ab"], choices=["a"])[0].text == "a"
-
-
-def test_ctranslate2_says_that_it_cannot():
-    pytest.importorskip("ctranslate2")
-    try:
-        engine = translator(engine="ctranslate2")
-    except DeviceError:
-        pytest.skip("ctranslate2 does not run here")
-    with pytest.raises(UsageError, match="ctranslate2 cannot"):
-        engine.translate(["ab"], choices=["a"])
 
 
 # --- Jobs, and many callers at once ---

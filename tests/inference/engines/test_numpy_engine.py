@@ -1,4 +1,4 @@
-"""The NumPy engine: the numbers of the reference, the answers of PyTorch, the same answer in any batch."""
+"""The engine of a CPU: the numbers of the reference, the answers of PyTorch, the same answer in any batch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
-from glassformer.inference.engines import Engine, batches, load_engine, search
+from glassformer.inference.engines import Engine, batches, compiled, load_engine, search
 from glassformer.inference.engines import searches as searches_module
 from glassformer.inference.engines import torch as torch_module
+from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Cache, Inference
+from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.torch import get_weights
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
-from glassformer.paper.settings import DecodingSettings
+from glassformer.paper.settings import DecodingSettings, ModelSettings
 from tests.inference.engines.test_torch_cached import GRID, drawn, make
 from tests.inference.engines.test_torch_engine import (
     BOS,
@@ -50,8 +52,24 @@ class _Tokenizer:
         bos_id, eos_id, forbidden_ids = BOS, EOS, (PAD, BOS, UNK)
 
 
-def numpy_engine_of(*models: Transformer) -> NumPyEngine:
-    return NumPyEngine([Inference(model.settings, get_weights(model)) for model in models], _Tokenizer())  # type: ignore[arg-type]
+def in_numpy(settings: ModelSettings, weights: dict[str, Any]) -> Inference:
+    return Inference(settings, weights)
+
+
+def compiled_from_c(settings: ModelSettings, weights: dict[str, Any]) -> Compiled:
+    return Compiled(Inference(settings, weights))
+
+
+COMPILED = pytest.param(
+    compiled_from_c,
+    marks=pytest.mark.skipif(not compiled.library(), reason="the package was installed without a C compiler"),
+)
+BOTH = pytest.mark.parametrize("prepared", [in_numpy, COMPILED])
+"""Each way that a model is prepared."""
+
+
+def numpy_engine_of(*models: Transformer, prepared: Callable[..., Any] = prepare) -> NumPyEngine:
+    return NumPyEngine([prepared(model.settings, get_weights(model)) for model in models], _Tokenizer())  # type: ignore[arg-type]
 
 
 def alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
@@ -63,17 +81,24 @@ def alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
     )
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-5), (np.float64, 1e-11)])
+@pytest.mark.parametrize(
+    ("prepared", "dtype", "tolerance"),
+    [
+        (in_numpy, np.float32, 2e-5),
+        (in_numpy, np.float64, 1e-11),
+        pytest.param(*COMPILED.values, np.float32, 2e-5, marks=COMPILED.marks),
+    ],
+)
 @pytest.mark.parametrize("changes", GRID.values(), ids=GRID.keys())
 def test_cached_steps_equal_the_reference_whatever_the_search_does(
-    changes: dict[str, Any], dtype: type, tolerance: float
+    changes: dict[str, Any], dtype: type, tolerance: float, prepared: Callable[..., Any]
 ) -> None:
     """Sources of several lengths; hypotheses are multiplied, reordered and removed, past the growth of the cache."""
     model = make(max_length=64, **changes)
     weights = {name: array.astype(dtype) for name, array in get_weights(model).items()}
     sources, chance = drawn(4, longest=9), np.random.default_rng(1)
-    inference = Inference(model.settings, weights)
-    cache: Cache = inference.start(sources, 12)
+    inference = prepared(model.settings, weights)
+    cache = inference.start(sources, 12)
     targets = [[[0]] for _ in sources]
     for time in range(CACHE_STEPS + 4):
         last = np.array([[ids[-1] for ids in line] for line in targets])
@@ -96,11 +121,12 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
         ]
 
 
+@BOTH
 @pytest.mark.parametrize("shape", SHAPES)
-def test_answers_and_scores_are_those_of_pytorch(shape: str) -> None:
+def test_answers_and_scores_are_those_of_pytorch(shape: str, prepared: Callable[..., Any]) -> None:
     for seed, decoding in enumerate(SEARCHES, len(shape)):
         models = [random_model(seed + i, **changes) for i, changes in enumerate(SHAPES[shape])]
-        ours, theirs = numpy_engine_of(*models), engine_of(*models)
+        ours, theirs = numpy_engine_of(*models, prepared=prepared), engine_of(*models)
         sources = random_sources(4, longest=14, seed=seed)
         prefixes = [source[1:-1][: i % 3] for i, source in enumerate(sources)]
         for forced in ((), prefixes):
@@ -115,6 +141,7 @@ def test_answers_and_scores_are_those_of_pytorch(shape: str) -> None:
 @pytest.mark.parametrize(
     ("build", "shape"),
     [(numpy_engine_of, name) for name in SHAPES]
+    + [(partial(numpy_engine_of, prepared=in_numpy), name) for name in SHAPES]
     + [(engine_of, name) for name in ("tiny", "one head of seven", "an ensemble of three")],
 )
 def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_batch(
@@ -140,6 +167,53 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_bat
             assert alike(answers, alone[tuple(source)])
 
 
+@pytest.mark.parametrize("prepared", [COMPILED])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_numbers_are_the_same_bit_for_bit_alone_and_in_any_batch(
+    shape: str, prepared: Callable[..., Any]
+) -> None:
+    """Sources of several lengths, of one to nine in a batch, which divides the rows of a product differently."""
+    for seed, changes in enumerate(SHAPES[shape], len(shape)):
+        model, sources = random_model(seed, **changes), random_sources(9, longest=20, seed=seed)
+        inference, last = prepared(model.settings, get_weights(model)), np.array([[BOS], [5], [4], [6]])
+        alone = []
+        for source in sources:
+            cache = inference.start([source])
+            alone.append([inference.step(token[None], cache)[0] for token in last])
+        for n in range(2, 10):
+            cache = inference.start(sources[-n:])
+            for time, token in enumerate(last):
+                found = inference.step(token[None].repeat(n, axis=0), cache)
+                assert all((found[i] == alone[i - n][time]).all() for i in range(n))
+
+
+@pytest.mark.skipif(not compiled.library(), reason="the package was installed without a C compiler")
+@pytest.mark.parametrize("n", [1, 2, 6, 50])
+def test_the_best_extensions_are_those_that_sorting_finds(n: int) -> None:
+    chance = np.random.default_rng(n)
+    values = chance.integers(-3, 3, (4, 3, 13)).astype(np.float32)  # with ties
+    values[chance.random(values.shape) < 0.2] = -np.inf
+    sums = chance.normal(size=(4, 3)).astype(np.float32)
+    found = CompiledLogProbs(values).best(sums, n)
+    totals = sums[:, :, None] + values
+    for i in range(4):
+        expected = sorted(np.ndindex(3, 13), key=lambda place: (-totals[i][place], place))[:n]
+        assert list(zip(found.parent[i].tolist(), found.token[i].tolist(), strict=True)) == expected
+        assert found.sums[i].tolist() == [totals[i][place] for place in expected]
+        assert found.newest[i].tolist() == [values[i][place] for place in expected]
+    values[2, 1, 7] = np.nan
+    assert np.isnan(CompiledLogProbs(values).best(sums, n).sums[2, 0])
+
+
+def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sources = random_model(), random_sources(4, longest=9)
+    expected = search(numpy_engine_of(model), sources, GREEDY, 8)
+    monkeypatch.setattr(compiled, "library", lambda: None)
+    engine = numpy_engine_of(model)
+    assert isinstance(engine.models[0], Inference)
+    assert all(map(alike, search(engine, sources, GREEDY, 8), expected))
+
+
 def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, sources, searched = numpy_engine_of(random_model()), random_sources(6, longest=0), []
     actual = Searches._search
@@ -155,11 +229,12 @@ def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPat
     assert searched == [6, 6, 1, 1, 1, 1, 1, 1]
 
 
-def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
+@BOTH
+def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number(prepared: Callable[..., Any]) -> None:
     model = random_model()
     weights = get_weights(model)
     weights["source_embedding.weight"][7] = np.nan
-    engine = NumPyEngine([Inference(model.settings, weights)], _Tokenizer())  # type: ignore[arg-type]
+    engine = NumPyEngine([prepared(model.settings, weights)], _Tokenizer())  # type: ignore[arg-type]
     sources = [[BOS, 4, EOS], [BOS, 5, 5, 5, EOS], [BOS, 7, EOS]]
     with pytest.raises(NotFiniteError) as caught:
         search(engine, sources, GREEDY, 4)

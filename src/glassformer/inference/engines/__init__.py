@@ -1,4 +1,4 @@
-"""Engines compute answers and scores: NumPy on a CPU, PyTorch on a GPU, or CTranslate2 (an extra)."""
+"""Engines compute answers and scores: "numpy" on a CPU, compiled where it can be, or PyTorch on a GPU."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
 from glassformer.paper.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
-    from glassformer.paper.search import AnswerBatches, GreedyFirst, Guide, Hypothesis
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from glassformer.paper.search import AnswerBatches, GreedyFirst, Guide, Hypothesis, LogProbs
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -33,6 +36,14 @@ class Engine(Protocol):
     @property
     def precision(self) -> str:
         """The precision of its products, such as "float32"."""
+        ...
+
+    def start(self, sources: Sequence[Ids]) -> Any:
+        """Return the state of a search for framed sources of one padded length, of which the last is the longest."""
+        ...
+
+    def step(self, last: NDArray[np.int64], state: Any) -> tuple[LogProbs, Any]:
+        """Return the log-probabilities of the next tokens; the step function of a search."""
         ...
 
     def answers(
@@ -116,7 +127,8 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
     does not support the model; MissingExtraError when its library is not installed.
     """
     if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}", hint=nearest(name, ENGINES))
+        hint = "glassformer export --to ctranslate2" if name == "ctranslate2" else nearest(name, ENGINES)
+        raise UsageError(f"there is no engine {name!r}", hint=hint)
     return ENGINES[name](model_files, device, precision)
 
 
@@ -155,18 +167,9 @@ def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Eng
     return TorchEngine.of_files(model_files, find_device(device), precision)
 
 
-def _ctranslate2(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    from glassformer.inference.engines.ctranslate2 import CTranslate2Engine
-
-    if len(model_files) > 1:
-        raise UsageError("ctranslate2 runs one model, not an ensemble", hint="--engine numpy")
-    return CTranslate2Engine(model_files[0], device, precision)
-
-
 ENGINES: dict[str, Callable[[Sequence[ModelFile], str, str], Engine]] = {
     "auto": _auto,
     "numpy": _numpy,
     "torch": _torch,
-    "ctranslate2": _ctranslate2,
 }
 """Name -> function of the model files, the device and the precision. auto: numpy in float32 on a CPU, else torch."""

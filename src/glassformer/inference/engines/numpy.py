@@ -1,4 +1,4 @@
-"""The engine that needs NumPy alone: search on a CPU in float32, for one text or many.
+"""The engine of a CPU: search in float32, for one text or many, compiled or, without a C compiler, in NumPy.
 
 Samples are always drawn for each text alone; other searches see to the same answer in any batch (`searches`).
 
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
-from glassformer.inference.engines.numpy_cached import Cache, Inference
+from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
+from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import AnswerBatches, Guide, LogProbs, SearchConstraints, check_token_scores
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+CORE_WIDTH = 6  # a hypothesis is planned as so many: smaller batches stay in the caches of a core
+
 
 @dataclass
 class _Caches:
     """The state of a search: one cache for each model."""
 
-    caches: list[Cache]
+    caches: list[Any]
 
     def select(self, rows: Int[Array, "N2 K2"]) -> _Caches:
         for cache in self.caches:
@@ -48,16 +51,17 @@ class NumPyEngine:
 
     precision = "float32"
 
-    def __init__(self, models: Sequence[Inference], target: Tokenizer) -> None:
+    def __init__(self, models: Sequence[Inference | Compiled], target: Tokenizer) -> None:
         self.models, vocabulary = models, target.vocabulary
         self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
         limits = [limit for model in models if (limit := model.settings.n_positions) is not None]
         self._n_positions = min(limits, default=None)
+        self._log_probs_type = CompiledLogProbs if isinstance(models[0], Compiled) else LogProbs
 
     @classmethod
     def of_files(cls, model_files: Sequence[ModelFile]) -> NumPyEngine:
         """Create the engine of model files, which share their vocabularies."""
-        models = [Inference(file.settings.model, file.tensors) for file in model_files]
+        models = [prepare(file.settings.model, file.tensors) for file in model_files]
         return cls(models, model_files[0].target_tokenizer)
 
     def answers(
@@ -75,7 +79,7 @@ class NumPyEngine:
         if decoding.do_sample:
             batches = [[row] for row in range(len(sources))]
         else:
-            width = max(decoding.num_beams, decoding.num_return_sequences)
+            width = CORE_WIDTH * max(decoding.num_beams, decoding.num_return_sequences)
             batches = plan_equal_lengths([len(source) for source in sources], width)
         for rows, found in zip(batches, on_every_core(search_batch, batches), strict=True):
             yield dict(zip(rows, found, strict=True))
@@ -90,7 +94,7 @@ class NumPyEngine:
     def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
         """Return the log-probabilities of the next tokens; the step function of a search."""
         check_time_limit()
-        return LogProbs(self._log_probs(last, state)), state
+        return self._log_probs_type(self._log_probs(last, state)), state
 
     def _log_probs(self, last: NDArray[np.int64], state: _Caches) -> Float[Array, "N K V"]:
         """The log of the mean probability over models; for one model its log-softmax."""
@@ -136,6 +140,6 @@ class NumPyEngine:
             columns = np.stack(found, axis=1) if found else np.empty((len(rows), 0))
             return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
 
-        batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], 1)
+        batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], CORE_WIDTH)
         for rows, lines in zip(batches, on_every_core(read_batch, batches), strict=True):
             yield from zip(rows, lines, strict=True)

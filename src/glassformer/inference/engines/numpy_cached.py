@@ -34,7 +34,7 @@ SIDES = "source", "target"
 CACHE_STEPS = 32  # positions by which the cache grows at a time
 
 
-class _Product:
+class Product:
     """x Wᵀ + b of some layers side by side; `norm` names the norm before them, whose gain and bias it includes."""
 
     def __init__(
@@ -64,7 +64,7 @@ class _Product:
         return y
 
 
-class _Norm:
+class Norm:
     """LayerNorm; without gain and bias where the product after it includes them, without a mean where it is 0."""
 
     def __init__(self, settings: ModelSettings, weights: Weights, name: str) -> None:
@@ -93,29 +93,29 @@ def _softmax(scores: Array) -> Array:
     return scores
 
 
-class _Layer:
+class Layer:
     """One layer of either stack."""
 
     def __init__(self, settings: ModelSettings, weights: Weights, prefix: str) -> None:
         self.settings, self.pre = settings, settings.norm == "pre"
         scale, attention = settings.d_k**-0.5, f"{prefix}.self_attention"
         names = [f"{attention}.w_{letter}" for letter in "qkv"]
-        self.norm = _Norm(settings, weights, f"{attention}_norm")
-        self.project = _Product(weights, *names, norm=self._before(attention), scales=[scale, 1, 1])
-        self.w_o = _Product(weights, f"{attention}.w_o", centered=self.pre)
-        self.feed_norm = _Norm(settings, weights, f"{prefix}.feed_forward_norm")
-        self.w_1 = _Product(weights, f"{prefix}.feed_forward.w_1", norm=self._before(f"{prefix}.feed_forward"))
-        self.w_2 = _Product(weights, f"{prefix}.feed_forward.w_2", centered=self.pre)
+        self.norm = Norm(settings, weights, f"{attention}_norm")
+        self.project = Product(weights, *names, norm=self._before(attention), scales=[scale, 1, 1])
+        self.w_o = Product(weights, f"{attention}.w_o", centered=self.pre)
+        self.feed_norm = Norm(settings, weights, f"{prefix}.feed_forward_norm")
+        self.w_1 = Product(weights, f"{prefix}.feed_forward.w_1", norm=self._before(f"{prefix}.feed_forward"))
+        self.w_2 = Product(weights, f"{prefix}.feed_forward.w_2", centered=self.pre)
         cross = f"{prefix}.cross_attention"
         if f"{cross}.w_q.weight" in weights:
-            self.cross_norm = _Norm(settings, weights, f"{cross}_norm")
-            self.query = _Product(weights, f"{cross}.w_q", norm=self._before(cross), scales=[scale])
-            self.cross_out = _Product(weights, f"{cross}.w_o", centered=self.pre)
+            self.cross_norm = Norm(settings, weights, f"{cross}_norm")
+            self.query = Product(weights, f"{cross}.w_q", norm=self._before(cross), scales=[scale])
+            self.cross_out = Product(weights, f"{cross}.w_o", centered=self.pre)
 
     def _before(self, sublayer: str) -> str:
         return f"{sublayer}_norm" if self.pre else ""
 
-    def add_and_norm(self, norm: _Norm, x: Array, sublayer: Any, *inputs: Any) -> Array:
+    def add_and_norm(self, norm: Norm, x: Array, sublayer: Any, *inputs: Any) -> Array:
         if self.pre:
             x += sublayer(norm(x), *inputs)
             return x
@@ -220,6 +220,33 @@ class Cache:
             self.mask = None if self.mask is None else self.mask[lines]
 
 
+def _centered(settings: ModelSettings, table: Array, dtype: Any) -> Array:
+    """What is added to a residual stream, without its mean where norms expect that."""
+    if settings.norm == "pre":
+        table = table - table.mean(axis=1, keepdims=True)
+    return table.astype(dtype, copy=False)
+
+
+class _Positions:
+    """The vectors of positions; sinusoids are computed when they are needed."""
+
+    def __init__(self, settings: ModelSettings, table: Float[Array, "_ D"]) -> None:
+        self.settings, self._table = settings, table
+
+    def until(self, stop: int) -> Float[Array, "_ D"]:
+        """Return the vectors of at least `stop` positions. Raises TextError past the last learned one."""
+        table = self._table  # read once: another thread may replace it
+        if stop > len(table):
+            if self.settings.positions == "learned":
+                raise TextError(
+                    f"a sequence of {stop} tokens is longer than the {len(table)} learned positions",
+                    hint="train with a larger model.max_length, or with sinusoidal positions",
+                )
+            table = sinusoids(2 * stop, self.settings.d_model, self.settings.position_base)
+            table = self._table = _centered(self.settings, table, self._table.dtype)
+        return table
+
+
 class Inference:
     """A trained Transformer, prepared for search. `weights` are the tensors of a model file."""
 
@@ -235,40 +262,24 @@ class Inference:
             target = self._embeddings(tables["target"])
         self.embeddings = {"source": source, "target": target}
         learned = {side: weights.get(f"{side}_positions.table", np.empty((0, settings.d_model))) for side in SIDES}
-        self.positions = {side: self._centered(table) for side, table in learned.items()}
-        self.encoder = [_Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
-        self.decoder = [_Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
+        self.positions = {
+            side: _Positions(settings, _centered(settings, table, self.dtype)) for side, table in learned.items()
+        }
+        self.encoder = [Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
+        self.decoder = [Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
         readers = [f"decoder.{i}.cross_attention.w_{letter}" for letter in "kv" for i in range(len(self.decoder))]
-        self.encoder_norm = _Norm(settings, weights, "encoder_norm") if pre else None
-        self.read_memory = _Product(weights, *readers, norm="encoder_norm" if pre else "")
-        self.decoder_norm = _Norm(settings, weights, "decoder_norm") if pre else None
-        self.output = _Product(weights, "output_projection", norm="decoder_norm" if pre else "")
+        self.encoder_norm = Norm(settings, weights, "encoder_norm") if pre else None
+        self.read_memory = Product(weights, *readers, norm="encoder_norm" if pre else "")
+        self.decoder_norm = Norm(settings, weights, "decoder_norm") if pre else None
+        self.output = Product(weights, "output_projection", norm="decoder_norm" if pre else "")
 
     def _embeddings(self, table: Array) -> Array:
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
-        return self._centered(table * scale)
-
-    def _centered(self, table: Array) -> Array:
-        """What is added to a residual stream, without its mean where norms expect that."""
-        if self.settings.norm == "pre":
-            table = table - table.mean(axis=1, keepdims=True)
-        return table.astype(self.dtype, copy=False)
+        return _centered(self.settings, table * scale, self.dtype)
 
     def embed(self, side: str, ids: Int[Array, "R"], first: int, stop: int) -> Float[Array, "R D"]:
-        """Embeddings and positions `first` … `stop` - 1 of each sentence.
-
-        Raises TextError past the last learned position; sinusoids are unlimited.
-        """
-        table = self.positions[side]  # read once: another thread may replace it
-        if stop > len(table):
-            if self.settings.positions == "learned":
-                raise TextError(
-                    f"a sequence of {stop} tokens is longer than the {len(table)} learned positions",
-                    hint="train with a larger model.max_length, or with sinusoidal positions",
-                )
-            table = sinusoids(2 * stop, self.settings.d_model, self.settings.position_base)
-            table = self.positions[side] = self._centered(table)
-        table = table[first:stop]
+        """Embeddings and positions `first` … `stop` - 1 of each sentence."""
+        table = self.positions[side].until(stop)[first:stop]
         x: Array = self.embeddings[side][ids].reshape(-1, *table.shape) + table
         return x.reshape(-1, x.shape[2])
 

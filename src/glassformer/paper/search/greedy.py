@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from glassformer.paper.search.constraints import (
@@ -23,30 +25,28 @@ def greedy_search(
     Raises NotFiniteError for a sentence without a token of finite log-probability.
     """
     step, state = constraints.guided(step, state)
-    ids = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.int64)
-    scores = np.zeros((n_sentences, constraints.max_new_tokens), dtype=np.float32)
-    margins = np.full(n_sentences, np.inf, dtype=np.float32)
-    lengths = np.full(n_sentences, constraints.max_new_tokens)
-    rows = np.arange(n_sentences)  # the sentences in the batch
+    ids: list[list[int]] = [[] for _ in range(n_sentences)]
+    scores: list[list[float]] = [[] for _ in range(n_sentences)]
+    margins = [math.inf] * n_sentences
+    rows = list(range(n_sentences))  # the sentences in the batch
+    stay = [True] * n_sentences
     last = np.full((n_sentences, 1), constraints.bos_id)
     for time in range(constraints.max_new_tokens):
-        alive = rows.tolist()
         log_probs, state = step(last, state)
-        found = constraints.constrain(log_probs, time, alive).best(np.zeros(last.shape, dtype=np.float32), 2)
-        last = found.token[:, :1]
-        ids[rows, time], scores[rows, time] = last[:, 0], found.newest[:, 0]
-        live = lengths[rows] == constraints.max_new_tokens
-        check_finite(found.newest[:, :1], live[:, None], alive, time)
-        if found.newest.shape[1] > 1:
-            gaps = np.where(live, found.newest[:, 0] - found.newest[:, 1], np.inf)
-            margins[rows] = np.minimum(margins[rows], gaps)
-        lengths[rows[live & (last[:, 0] == constraints.eos_id)]] = time + 1
-        stay = live & (last[:, 0] != constraints.eos_id)
-        if not stay.any():
+        found = constraints.constrain(log_probs, time, rows).best(np.zeros(last.shape, dtype=np.float32), 2)
+        check_finite(found.newest[:, :1], np.array(stay)[:, None], rows, time)
+        best = zip(rows, found.token.tolist(), found.newest.tolist(), strict=True)
+        for line, (row, tokens, newest) in enumerate(best):
+            if stay[line]:
+                ids[row].append(tokens[0])
+                scores[row].append(newest[0])
+                margins[row] = min([margins[row], *(newest[0] - other for other in newest[1:])])
+                stay[line] = tokens[0] != constraints.eos_id
+        if not any(stay):
             break
-        if (kept := close_gaps(stay)) is not None:
-            state = state.select(kept[:, None])
-            rows, last = rows[kept], last[kept]
-    columns = ids[:, : time + 1], scores[:, : time + 1], lengths, margins
-    answers = zip(*(column.tolist() for column in columns), strict=True)
-    return [[hypothesis(line[:n], score[:n], constraints.eos_id, alpha, gap)] for line, score, n, gap in answers]
+        last = found.token[:, :1]
+        if not all(stay) and (kept := close_gaps(np.array(stay))) is not None:
+            state, last = state.select(kept[:, None]), last[kept]
+            rows, stay = [rows[line] for line in kept.tolist()], [True] * len(kept)
+    answers = zip(ids, scores, margins, strict=True)
+    return [[hypothesis(line, line_scores, constraints.eos_id, alpha, gap)] for line, line_scores, gap in answers]

@@ -48,11 +48,11 @@ class LogProbs:
             allowed = values[line, :, token].copy()
             values[line] = -np.inf
             values[line, :, token] = allowed
-        return LogProbs(values)
+        return type(self)(values)
 
     def where(self, allowed: Bool[NDArray[Any], "N K V"]) -> LogProbs:
         """Return a copy with -inf for what is not allowed."""
-        return LogProbs(np.where(allowed, self.values, np.float32(-np.inf)))
+        return type(self)(np.where(allowed, self.values, np.float32(-np.inf)))
 
     def best(self, sums: Float[NDArray[Any], "N K"], n: int) -> Extensions:
         """Return the `n` best extensions of hypotheses with these scores (fewer if there are not so many)."""

@@ -10,8 +10,7 @@ from typing import Any, NoReturn
 
 from glassformer.errors import EngineError, shortened
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.engines import load_engine, search
-from glassformer.inference.engines.agreement import framed, tied_rows
+from glassformer.inference.engines import Engine, Ids, load_engine, search
 from glassformer.inference.metrics import quick_metric
 from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.paper.settings import DecodingSettings, Metric
@@ -19,6 +18,7 @@ from glassformer.ship.export.programs import Answer, Beam, max_new_tokens
 from glassformer.ship.export.rows import Rows
 from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text.inputs import readable
+from glassformer.text.vocabulary import Vocabulary
 
 SCORE_BOUND = 1e-3
 """Maximum difference (nats) of the score of an answer between the target's runtime and the NumPy engine, in float32."""
@@ -28,6 +28,8 @@ MAX_LOSS = 0.1
 """Maximum by which the mean rank score of a runtime's own beam may be below that of greedy search (nats)."""
 MAX_MEDIAN = 1.0
 """Maximum of the median difference (nats) of a score in a lower precision."""
+TIE = 1e-3
+"""Maximum difference (nats) that rounding makes in a log-probability; tokens that differ by less are a tie."""
 BEAM = 4  # of the check where the model's own search is greedy
 SHOWN = 3  # rows that an error quotes
 EQUAL = f"equal answers, and scores within {SCORE_BOUND:.0e} nats"
@@ -134,7 +136,7 @@ class Checker:
         ranks = [score / penalty for score, penalty in zip(scores, penalties, strict=True)]
         if num_beams == 1:
             found = [[answers[i] for i in self._filled] for answers in (given, expected)]
-            ties = {self._filled[k] for k in tied_rows(self._engine, self._vocabulary, self._sources, *found)}
+            ties = {self._filled[k] for k in _tied_rows(self._engine, self._vocabulary, self._sources, *found)}
         else:
             ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
         other = differ - ties if is_own and num_beams > 1 else set()
@@ -185,7 +187,7 @@ class Checker:
     def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
         """Return the score that the model gives each answer."""
         pairs = [
-            (source, framed(self._vocabulary, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
+            (source, _framed(self._vocabulary, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
         ]
         scores = [0.0] * len(given)
         for i, tokens in zip(self._filled, self._engine.score(pairs), strict=True):
@@ -234,3 +236,30 @@ class Checker:
 def _largest(*numbers: float) -> float:
     """Return the maximum, or NaN where one number is NaN, wherever it is."""
     return math.nan if any(map(math.isnan, numbers)) else max(numbers)
+
+
+def _tied_rows(
+    oracle: Engine,
+    vocabulary: Vocabulary,
+    sources: Sequence[Ids],
+    ours: Sequence[Hypothesis],
+    expected: Sequence[Hypothesis],
+) -> set[int]:
+    """Return the rows where two answers first differ at tokens that are equally probable (within TIE)."""
+    rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
+    targets = [(_framed(vocabulary, ours[row]), _framed(vocabulary, expected[row])) for row in rows]
+    scores = iter(
+        oracle.score([(sources[row], target) for row, both in zip(rows, targets, strict=True) for target in both])
+    )
+    tied = set()
+    for row, (one, other) in zip(rows, targets, strict=True):
+        position = next((i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b), None)
+        first, second = next(scores), next(scores)
+        if position is not None and abs(first[position] - second[position]) <= TIE:
+            tied.add(row)
+    return tied
+
+
+def _framed(vocabulary: Vocabulary, answer: Hypothesis) -> tuple[int, ...]:
+    """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
+    return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glassformer.inference.engines import ctranslate2_spec
+from glassformer.ship.export import ctranslate2_spec
 from glassformer.ship.export.programs import Format, max_positions, script_answers, write_programs
 from glassformer.ship.storage.modelfile import ModelFile
 

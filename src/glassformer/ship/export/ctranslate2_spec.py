@@ -20,7 +20,7 @@ def library() -> Any:
     try:
         import ctranslate2
     except ImportError:
-        raise MissingExtraError("--engine ctranslate2", package="ctranslate2", extra="ctranslate2") from None
+        raise MissingExtraError("--to ctranslate2", package="ctranslate2", extra="ctranslate2") from None
     return ctranslate2
 
 
@@ -45,7 +45,7 @@ def check_supported(settings: ModelSettings) -> None:
         raise SettingsError(
             "ctranslate2 does not support this model: keys and values must have one width",
             got=f"d_k={settings.d_k}, d_v={settings.d_v}",
-            hint="--engine numpy",
+            hint="--to onnx",
         )
 
 

@@ -1,0 +1,234 @@
+"""The Transformer for search, compiled: `step.c`, in float32. Where it was not compiled, NumPy computes the same.
+
+Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · T target positions · H heads ·
+L decoder layers · V vocabulary · D d_model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference, Layer, Norm, Product, Weights
+from glassformer.paper.search.log_probs import Extensions, LogProbs
+from glassformer.paper.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Array = NDArray[Any]
+
+PANEL = 16  # columns of a weight matrix that `step.c` multiplies at once
+ACTIVATIONS = "relu", "gelu", "swish"
+Pointer, Number = ctypes.c_void_p, ctypes.c_int64
+
+
+class _Product(ctypes.Structure):
+    _fields_ = (("panels", Pointer), ("bias", Pointer), ("k", Number), ("n", Number))
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = (("gain", Pointer), ("bias", Pointer))
+
+
+class _Layer(ctypes.Structure):
+    norms = "norm", "cross_norm", "feed_norm"
+    products = "project", "w_o", "query", "cross_out", "w_1", "w_2"
+    _fields_ = (*((name, _Norm) for name in norms), *((name, _Product) for name in products))
+
+
+class _Model(ctypes.Structure):
+    numbers = "d_model", "n_heads", "d_k", "d_v", "is_pre_norm", "activation"
+    _fields_ = (
+        *((name, Number) for name in (*numbers, "n_encoder_layers", "n_decoder_layers", "n_words", "wide")),
+        ("eps", ctypes.c_double),
+        *((name, Pointer) for name in ("source_embedding", "target_embedding", "encoder", "decoder")),
+        *((name, _Norm) for name in ("encoder_norm", "decoder_norm")),
+        *((name, _Product) for name in ("read_memory", "output")),
+    )
+
+
+@functools.cache
+def library() -> Any:
+    """Return the compiled functions; None where the package was installed without a C compiler."""
+    found = find_spec("glassformer.inference.engines._step")
+    if found is None or found.origin is None:
+        return None
+    functions = ctypes.CDLL(found.origin)
+    functions.glassformer_best.argtypes = (Pointer, Pointer, Number, Number, Number, Number, Pointer, Pointer)
+    functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
+    functions.glassformer_step.argtypes = (
+        *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
+    )
+    return functions
+
+
+def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:
+    """Prepare a model for search: compiled in float32, in NumPy otherwise."""
+    inference = Inference(settings, weights)
+    return Compiled(inference) if library() and inference.dtype == np.float32 else inference
+
+
+class CompiledLogProbs(LogProbs):
+    """Log-probabilities whose best extensions are found by one look at each."""
+
+    def best(self, sums: Float[Array, "N K"], n: int) -> Extensions:
+        """Return `LogProbs.best`; of equal ones the first is first."""
+        values, sums = np.ascontiguousarray(self.values), np.ascontiguousarray(sums)
+        n_sentences, n_hypotheses, n_words = values.shape
+        n = min(n, n_hypotheses * n_words)
+        scores = np.empty((2, n_sentences, n), dtype=np.float32)
+        places = np.empty((2, n_sentences, n), dtype=np.int64)
+        library().glassformer_best(
+            *(values.ctypes.data, sums.ctypes.data, n_sentences, n_hypotheses, n_words),
+            *(n, scores.ctypes.data, places.ctypes.data),
+        )
+        return Extensions(*scores, *places)
+
+
+class Compiled:
+    """A trained Transformer in float32, prepared for search, with the weights of `inference`."""
+
+    def __init__(self, inference: Inference) -> None:
+        self.settings, self._positions = inference.settings, inference.positions
+        self._kept: list[Any] = []  # what the addresses point to
+        model = self.settings
+        encoder, decoder = self._layers(inference.encoder), self._layers(inference.decoder)
+        read_memory, output = self._product(inference.read_memory), self._product(inference.output)
+        wide = max((max(layer.project.n, layer.w_1.n) for layer in (*encoder, *decoder)), default=0)
+        self._n_words, self._output_width = len(inference.embeddings["target"]), output.n
+        self._memory_width = read_memory.n
+        self._past_width = model.n_decoder_layers * model.n_heads * (model.d_k + model.d_v)
+        self._row_width = 3 * model.d_model + PANEL + wide + model.n_heads * model.d_v
+        self._model = _Model(
+            **{name: getattr(model, name) for name in ("d_model", "n_heads", "d_k", "d_v")},
+            is_pre_norm=model.norm == "pre",
+            activation=ACTIVATIONS.index(model.activation),
+            n_encoder_layers=len(encoder),
+            n_decoder_layers=len(decoder),
+            n_words=self._n_words,
+            wide=wide,
+            eps=model.norm_eps,
+            source_embedding=self._address(inference.embeddings["source"]),
+            target_embedding=self._address(inference.embeddings["target"]),
+            encoder=ctypes.addressof(encoder),
+            decoder=ctypes.addressof(decoder),
+            encoder_norm=self._norm(inference.encoder_norm),
+            decoder_norm=self._norm(inference.decoder_norm),
+            read_memory=read_memory,
+            output=output,
+        )
+        self._at = ctypes.addressof(self._model)
+
+    def _address(self, values: Array) -> int:
+        self._kept.append(values := np.ascontiguousarray(values, dtype=np.float32))
+        return values.ctypes.data
+
+    def _product(self, product: Product | None) -> _Product:
+        if product is None:
+            return _Product()
+        k, n = product.weight.shape
+        rest = [(0, -n % PANEL)]
+        panels = np.pad(product.weight, [(0, 0), *rest]).reshape(k, -1, PANEL).transpose(1, 0, 2)
+        bias = None if product.bias is None else self._address(np.pad(product.bias, rest))
+        return _Product(self._address(panels), bias, k, n + rest[0][1])
+
+    def _norm(self, norm: Norm | None) -> _Norm:
+        if norm is None or norm.centered:
+            return _Norm()
+        return _Norm(self._address(norm.gain), self._address(norm.bias))
+
+    def _layers(self, layers: Sequence[Layer]) -> Any:
+        found = (_Layer * len(layers))()
+        for to, layer in zip(found, layers, strict=True):
+            for name in _Layer.norms:
+                setattr(to, name, self._norm(getattr(layer, name, None)))
+            for name in _Layer.products:
+                setattr(to, name, self._product(getattr(layer, name, None)))
+        self._kept.append(found)
+        return found
+
+    def start(self, sources: Sequence[Sequence[int]], _length: int = 0) -> Cache:
+        """Encode framed sources; return the cache before the first step."""
+        lengths = np.array([len(source) for source in sources], dtype=np.int64)
+        ends, longest = lengths.cumsum(), int(lengths.max())
+        ids = np.array([token for source in sources for token in source], dtype=np.int64)
+        memory = np.empty((len(ids), self._memory_width), dtype=np.float32)
+        cache = Cache(memory, lengths, memory.ctypes.data + (ends - lengths) * memory.strides[0])
+        positions = self._positions["source"].until(longest)
+        library().glassformer_encode(
+            *(self._at, ids.ctypes.data, ends.ctypes.data, len(ends)),
+            *(positions.ctypes.data, memory.ctypes.data, cache.room(len(ids) * self._row_width, longest)),
+        )
+        return cache
+
+    def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
+        """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
+        log_probs = np.empty((*last.shape, self._output_width), dtype=np.float32)
+        self._step(last, cache, log_probs.ctypes.data, None)
+        return log_probs[:, :, : self._n_words]
+
+    def state(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
+        """Feed the last token of every hypothesis and return what the output projection reads."""
+        states = np.empty((last.size, self.settings.d_model), dtype=np.float32)
+        self._step(last, cache, None, states.ctypes.data)
+        return states
+
+    def _step(self, last: Int[Array, "N K"], cache: Cache, log_probs: int | None, states: int | None) -> None:
+        cache.extend(self._past_width)
+        last, positions = np.ascontiguousarray(last), self._positions["target"].until(cache.length)
+        library().glassformer_step(
+            *(self._at, last.ctypes.data, last.size, positions.ctypes.data + (cache.length - 1) * positions.strides[0]),
+            *(cache.past_at, cache.past.shape[1], cache.length, cache.sources_at, cache.lengths_at, log_probs, states),
+            cache.room(last.size * self._row_width, max(cache.longest, cache.length)),
+        )
+
+
+class Cache:
+    """The keys and values of R hypotheses. It is changed in place.
+
+    `sources` and `past` are addresses: of the memory of the source of each row, and of the keys and values of each
+    target position of each row, of which `length` are written. So a hypothesis is kept by a copy of addresses.
+    """
+
+    def __init__(self, memory: Array, lengths: Int[Array, "R"], sources: Int[Array, "R"]) -> None:
+        self.length, self.longest, self._kept = 0, int(lengths.max()), [memory]
+        self._free: Int[Array, "R T"] = np.empty((0, CACHE_STEPS), dtype=np.int64)
+        self._numbers: Array = np.empty(0, dtype=np.float32)
+        self._hold(np.empty((len(sources), CACHE_STEPS), dtype=np.int64), lengths, sources)
+
+    def _hold(self, past: Int[Array, "R T"], lengths: Int[Array, "R"], sources: Int[Array, "R"]) -> None:
+        self.past, self.lengths, self.sources = past, lengths, sources
+        self.past_at, self.lengths_at, self.sources_at = (part.ctypes.data for part in (past, lengths, sources))
+
+    def room(self, n_numbers: int, n_scores: int) -> int:
+        """Return the address of room for the numbers of all rows and the scores of one."""
+        needed = n_numbers + n_scores + PANEL
+        if len(self._numbers) < needed:
+            self._numbers = np.empty(needed + CACHE_STEPS, dtype=np.float32)
+            self._numbers_at = self._numbers.ctypes.data
+        return self._numbers_at
+
+    def extend(self, width: int) -> None:
+        """Add a position to every row, to be written."""
+        n_rows, column = len(self.past), self.length % CACHE_STEPS
+        if not column or n_rows > len(self._free):
+            block = np.empty((n_rows, CACHE_STEPS, width), dtype=np.float32)
+            self._kept.append(block)
+            n_free = n_rows * CACHE_STEPS
+            self._free = (block.ctypes.data + np.arange(n_free) * block.strides[1]).reshape(n_rows, CACHE_STEPS)
+        if self.length == self.past.shape[1]:
+            self._hold(np.pad(self.past, [(0, 0), (0, CACHE_STEPS)]), self.lengths, self.sources)
+        self.past[:, self.length] = self._free[:n_rows, column]
+        self.length += 1
+
+    def select(self, rows: Int[Array, "N2 K2"]) -> None:
+        """Keep the hypotheses `rows`, numbered 0 … R-1."""
+        flat = rows.ravel()
+        self._hold(self.past[flat], self.lengths[flat], self.sources[flat])
