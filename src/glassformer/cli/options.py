@@ -297,10 +297,12 @@ def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | di
 
 def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str, Any]:
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
+    if not assignments:
+        return given(**options)
     from glassformer.before.recipes.overrides import parse_assignments
     from glassformer.errors import SettingsError
 
-    parsed: dict[str, dict[str, Any]] = parse_assignments(assignments or [])
+    parsed: dict[str, dict[str, Any]] = parse_assignments(assignments)
     others = sorted(parsed.keys() - {"decoding"})
     if others:
         raise SettingsError(f"{others[0]!r} is fixed when a model is trained", expected="decoding.name=value")

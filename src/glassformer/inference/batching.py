@@ -311,8 +311,7 @@ class BatchingTranslator:
         sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
         forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
         constraint = Constraint.of(options.pop("must_match", None), options.pop("choices", None))
-        base = decoding or self.translator.settings.decoding
-        chosen = base.override(options) if options else base
+        chosen = (decoding or self.translator.settings.decoding).override(options)
 
         def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
             starts = None if forced is None else [prefix for _, prefix in items]

@@ -227,8 +227,7 @@ class Translator:
         token that no answer can have, UsageError for a text without the inputs of the model, DeviceError for a search
         that needs more memory than there is, NotFiniteError when the model computes numbers that are not finite.
         """
-        base = decoding or self.settings.decoding
-        decoding = base.override(options) if options else base
+        decoding = (decoding or self.settings.decoding).override(options)
         texts = self.sources_of(texts, where)
         names = _names(len(texts), where)
         rows = [row for row, text in enumerate(texts) if is_not_empty(text, self.inputs)]

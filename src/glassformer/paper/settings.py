@@ -310,6 +310,8 @@ class DecodingSettings(_Frozen):
         `num_beams` must be at least `num_return_sequences`: when only one of them is given and they conflict, the other
         follows it. Raises SettingsError for unknown names, wrong values, and two given values that conflict.
         """
+        if not changes:
+            return self
         given = DecodingSettings(**{**changes, "do_sample": True}).model_dump(include=set(changes))
         given |= {name: value for name, value in changes.items() if name == "do_sample"}
         chosen = self.model_dump() | given

@@ -13,7 +13,6 @@ import numpy as np
 
 from glassformer.errors import TextError, UsageError, quoted, shortened
 from glassformer.inference.allowed.automaton import TokenTable
-from glassformer.inference.allowed.patterns import check_pattern, table_of_pattern
 from glassformer.paper.search import Guide
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import normalize
@@ -36,6 +35,8 @@ class Constraint:
         if must_match is not None:
             if not isinstance(must_match, str):
                 raise UsageError("a pattern must be a text", got=quoted(must_match))
+            from glassformer.inference.allowed.patterns import check_pattern
+
             check_pattern(must_match)
             return cls(pattern=must_match)
         if choices is None:
@@ -59,6 +60,8 @@ class Constraint:
             forced = []
             table, starts = _choices_after(prefixes, self.choices, tokenizer, longest)
         else:
+            from glassformer.inference.allowed.patterns import table_of_pattern
+
             table, start = table_of_pattern(self.pattern, tokenizer, longest)
             starts = [start] * len(prefixes)
         begun = forced or [[] for _ in prefixes]

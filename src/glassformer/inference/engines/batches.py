@@ -6,7 +6,6 @@ import functools
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
@@ -84,6 +83,8 @@ def on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
         if min(cores(), len(jobs)) < 2:
             yield from map(work, jobs)
             return
+        from concurrent.futures import ThreadPoolExecutor  # here, because few texts need none
+
         pool = ThreadPoolExecutor(cores())
         try:
             contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time

@@ -97,8 +97,7 @@ def translate_stream(
     `coverage`, where each has an `answer_set`; UsageError where the probability is not known. The other arguments are
     those of `Translator.translate`, as are answers and scores.
     """
-    base = decoding or translator.settings.decoding
-    base = base.override(options) if options else base
+    base = (decoding or translator.settings.decoding).override(options)
     sure, constraint = None, Constraint.of(must_match, choices)
     if confidence or min_confidence is not None or coverage is not None:
         forms = {"prefixes": prefixes is not None, "constrained": constraint is not None}
