@@ -1,7 +1,7 @@
 """How a verb, a function, becomes a command.
 
-A parameter of a verb that is a dataclass, such as `options.Columns`, stands for the options in its fields: options
-that several verbs share are declared once, next to what they decide.
+A parameter of a verb that is an `OptionGroup`, such as `options.Columns`, stands for the options in its attributes:
+options that several verbs share are declared once, next to what they decide.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from inspect import Parameter
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from glassformer.cli.console import print_error
+from glassformer.cli.console import OptionGroup, print_error
 from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError
 
 CLEANING = {
@@ -82,12 +81,13 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb as a function of options; Ctrl-C ends it with a message (typer prints none)."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, type] = {
-        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)
     }
+    options = {name: _options_of(group) for name, group in groups.items()}
     parameters: list[Parameter] = []
     for name, given in inspect.signature(verb).parameters.items():
         own = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
-        parameters += _options_of(groups[name]) if name in groups else own
+        parameters += options.get(name, own)
     if verb.__name__ in RARE:
         parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
 
@@ -99,7 +99,7 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             gc.enable()
         try:
             for name, group in groups.items():
-                values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+                values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
             verb(**values)
         except KeyboardInterrupt:
             print_error(INTERRUPTED)
@@ -113,11 +113,10 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options_of(group: type) -> list[Parameter]:
-    """Return the fields of a dataclass as parameters; each has a default."""
-    hints = get_type_hints(group, include_extras=True)
+    """Return the options of a group as parameters; each has a default."""
     return [
-        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
-        for field in fields(group)
+        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(group, name), annotation=hint)
+        for name, hint in get_type_hints(group, include_extras=True).items()
     ]
 
 

@@ -13,7 +13,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,8 +60,14 @@ def is_first_process() -> bool:
     return "WORLD_SIZE" not in os.environ or os.environ.get("RANK") == "0"
 
 
-@dataclass(frozen=True)
-class Reporter:
+class OptionGroup:
+    """Options that several verbs share, as attributes with a default (see `command.as_options`)."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+
+class Reporter(OptionGroup):
     """The options of what is printed, and what prints: results to standard output, messages to standard error.
 
     With `quiet`, and in all but the first process, it prints no messages.
@@ -71,7 +76,8 @@ class Reporter:
     quiet: Quiet = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)] = False
 
-    def __post_init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         warnings.showwarning = lambda message, *_, **__: self.warn(str(message))
 
     @cached_property

@@ -29,7 +29,7 @@ def import_(
     from glassformer.ship.agree import compare_with_transformers
     from glassformer.ship.storage.importers.marian import import_marian
 
-    reporter = Reporter(quiet)
+    reporter = Reporter(quiet=quiet)
     model_file = import_marian(folder)
     model = model_file.settings.model
     layers = f"{model.n_encoder_layers} encoder and {model.n_decoder_layers} decoder layers of width {model.d_model}"

@@ -1,19 +1,18 @@
 """The options that verbs share: each is declared once, and means the same for every verb.
 
-A dataclass is a group of options (see `command.as_options`), with what they decide.
+An `OptionGroup` has options with what they decide.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import COMMON, Reporter, check_output, write_ledger
+from glassformer.cli.console import COMMON, OptionGroup, Reporter, check_output, write_ledger
 from glassformer.cli.narrate import print_ledger, print_reading
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
     fetched = fetch(text, progress=not quiet and sys.stderr.isatty())
-    Reporter(quiet).print(f"{fetched}, in {fetched.folder}")
+    Reporter(quiet=quiet).print(f"{fetched}, in {fetched.folder}")
     return fetched.folder if as_folder else model_of(fetched)
 
 
@@ -65,8 +64,7 @@ Ensemble = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Computing:
+class Computing(OptionGroup):
     """Which models compute together, on what, and how exactly."""
 
     ensemble: Ensemble = None
@@ -85,11 +83,10 @@ class Computing:
         from glassformer.inference.translator import Translator
         from glassformer.ship.storage.modelfile import ModelFile
 
-        options = asdict(self) | {"ensemble": [ModelFile.load(path) for path in self.ensemble or ()]}
+        options = vars(self) | {"ensemble": [ModelFile.load(path) for path in self.ensemble or ()]}
         return Translator(ModelFile.load(model), **options)
 
 
-@dataclass(frozen=True)
 class ComputingWithEngine(Computing):
     """The same, with a choice of the engine."""
 
@@ -125,8 +122,7 @@ InputValues = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(OptionGroup):
     """How a table of pairs is read."""
 
     source: Annotated[
@@ -175,7 +171,6 @@ class Columns:
         return table
 
 
-@dataclass(frozen=True)
 class ColumnsWithLedger(Columns):
     """The same, with a file for the rows that are not kept."""
 
@@ -232,7 +227,6 @@ NoGroup = Annotated[
 # Training
 
 
-@dataclass(frozen=True)
 class Training(Columns):
     """The settings of a training, and where it starts."""
 

@@ -75,7 +75,7 @@ def serve(
     from glassformer.ship.server.run import listen
     from glassformer.ship.server.served import load_models
 
-    reporter = Reporter(quiet)
+    reporter = Reporter(quiet=quiet)
     paths = _check(models, text, computing.ensemble)
     with listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,7 +50,7 @@ def train(
     from glassformer.training.logs import open_log
 
     if members is not None:
-        training = replace(training, assignments=[*(training.assignments or ()), f"training.members={members}"])
+        training.assignments = [*(training.assignments or ()), f"training.members={members}"]
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
     device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
     several = Members(planned, table, training.valid, device) if planned.has_members else None

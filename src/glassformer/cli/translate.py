@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, check_output, write_ledger
+from glassformer.cli.console import OptionGroup, Reporter, check_output, write_ledger
 from glassformer.cli.narrate import (
     print_ledger,
     print_reading,
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from glassformer.text.inputs import Inputs
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(OptionGroup):
     """The files that a job writes, and whether it may replace or resume them."""
 
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None
@@ -58,8 +57,7 @@ class Files:
         return choose_output(self.out, resume=self.resume, overwrite=self.overwrite)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(OptionGroup):
     """What is translated of the input."""
 
     column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None
@@ -106,8 +104,7 @@ class Rows:
         )
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(OptionGroup):
     """What of an answer is written, and how."""
 
     to: Annotated[
@@ -182,8 +179,7 @@ class Form:
         return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
 
 
-@dataclass(frozen=True)
-class Allowing:
+class Allowing(OptionGroup):
     """Which answers are allowed."""
 
     must_match: Annotated[
@@ -211,7 +207,6 @@ class Allowing:
         return replace(search, constraint=choose_constraint(self.must_match, self.choices), lexicon=lexicon)
 
 
-@dataclass(frozen=True)
 class ComputingAnywhere(opt.ComputingWithEngine):
     """Which models translate, and where they run."""
 
