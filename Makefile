@@ -56,7 +56,7 @@ test-medium: $(VENV)/installed-dev
 
 # All notebooks of the course from top to bottom, trainings included: three minutes of processor time.
 test-lessons: $(VENV)/installed-dev
-	$(PYTEST) tests/test_lessons.py
+	$(PYTEST) -m slow tests/test_lessons.py
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --hypothesis-profile=thorough
