@@ -145,6 +145,8 @@ def test_each_kind_of_table_gets_its_tokens_a_reason_for_each_choice_and_room_fo
     values = flat(settings.model_dump())
     assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
     assert all(choice.reason.strip() and values[choice.setting] == choice.value for choice in advice.choices)
+    judged = settings.training.metric, settings.decoding.length_alpha
+    assert judged == (("bleu", 1.0) if "subwords" in wanted else ("exact_match", 0.6))
     for side, limit in ((0, settings.data.max_source_length), (1, settings.data.max_target_length)):
         kind = (settings.tokens.source, settings.tokens.target)[side].kind
         length = len if kind == "characters" else lambda text: len(text.split())
@@ -275,14 +277,6 @@ def test_small_tables_of_words_with_tags_get_several_models(n_rows, tags, minute
     given = {} if minutes is None else check_settings({"training": {"max_minutes": minutes}})
     advice = advise(pairs, given, inputs_of(["lemma"], ["tags"]), is_alone=is_alone)
     assert Settings(**advice.settings).training.members == members
-
-
-def test_what_is_judged_and_how_it_is_searched_fit_what_is_learned():
-    told = Settings(**advise(prose()).settings)
-    assert (told.training.metric, told.decoding.length_alpha) == ("bleu", 1.0)
-    for make in (dates_table, commands, spellings_to_phones):
-        spelled = Settings(**advise(make()).settings)
-        assert (spelled.training.metric, spelled.decoding.length_alpha) == ("exact_match", 0.6)
 
 
 def test_only_what_may_be_learned_wholly_ends_when_every_answer_stays_right():

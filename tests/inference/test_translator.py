@@ -5,20 +5,16 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.inference import translator as translator_module
 from glassformer.inference.encoding import default_max_new_tokens
-from glassformer.inference.engines import batches
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
@@ -29,7 +25,6 @@ from tests.untrained import listening_model
 
 ALPHABET = "abcdefgos<> "
 TINY: dict[str, Any] = {"d_model": 16, "d_ff": 32, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 def untrained(
@@ -57,28 +52,7 @@ def translator() -> Translator:
 texts_of_the_alphabet = st.text(ALPHABET, max_size=24)
 
 
-# --- Order, and the same answer in any batch ---
-
-
-@settings(max_examples=8, derandomize=True)
-@given(
-    texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=10),
-    shuffle=st.randoms(use_true_random=False),
-    positions=st.sampled_from([1, 60, 8192]),
-    num_beams=st.sampled_from([1, 4]),
-)
-def test_a_text_has_the_same_answer_alone_and_in_any_batch(
-    texts: list[str], shuffle: random.Random, positions: int, num_beams: int
-) -> None:
-    batch = texts + shuffle.sample(texts, len(texts) // 2)
-    shuffle.shuffle(batch)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "BATCH_POSITIONS", positions)
-        together = translator().translate(batch, num_beams=num_beams)
-    for text, found in zip(batch, together, strict=True):
-        (alone,) = translator().translate([text], num_beams=num_beams)
-        assert found.text == alone.text
-        assert found.score == pytest.approx(alone.score, abs=1e-4)
+# --- Empty texts and progress ---
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \n", "\u3000"])
@@ -150,15 +124,6 @@ def test_a_translator_that_has_worked_can_be_copied_and_sent_to_another_process(
     answers = model.translate(texts)
     for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert copied.translate(texts) == answers
-
-
-@settings(max_examples=10)
-@given(texts=st.lists(texts_of_the_alphabet, min_size=1, max_size=4), num_beams=st.integers(1, 4))
-def test_answers_have_no_special_tokens(texts: list[str], num_beams: int) -> None:
-    for answer in translator().translate(texts, num_beams=num_beams, num_return_sequences=num_beams):
-        for each in (answer, *answer.alternatives):
-            assert not set(SPECIALS) & set(each.tokens)
-            assert each.text == "".join(each.tokens)
 
 
 # --- Options ---
@@ -309,18 +274,6 @@ def test_of_more_rivals_than_there_are_tokens_there_are_all() -> None:
 # --- Scores of given pairs ---
 
 
-def test_an_answer_scored_as_a_pair_has_its_own_score() -> None:
-    found = translator().translate(["abc", "dog fed", "<eos>"], num_beams=4, num_return_sequences=3)
-    answers = [(text, each) for text, a in zip(["abc", "dog fed", "<eos>"], found, strict=True) for each in
-               (a, *a.alternatives) if each.finished]  # fmt: skip
-    assert answers
-    scored = translator().score([(text, answer.text) for text, answer in answers])
-    for (_, answer), pair in zip(answers, scored, strict=True):
-        assert pair.tokens == (*answer.tokens, "<eos>")
-        assert pair.token_scores == pytest.approx(answer.token_scores, abs=1e-5)
-        assert pair.score == pytest.approx(answer.score, abs=1e-5)
-
-
 def test_any_pair_has_a_score_an_empty_one_too() -> None:
     pairs = [("abc", "cab"), ("", ""), ("abc", ""), ("é", "é")]
     scored = translator().score(pairs)
@@ -343,19 +296,6 @@ def test_models_of_different_vocabularies_are_no_ensemble() -> None:
     other = ModelFile(one.settings, one.source_tokenizer, untrained(alphabet="abd").target_tokenizer, one.tensors)
     with pytest.raises(ModelFileError, match="the target ones differ"):
         Translator(one, ensemble=[other], device="cpu")
-
-
-def test_an_ensemble_of_files_finds_answers_of_its_own(tmp_path: Path) -> None:
-    for seed in (1, 2):
-        untrained(seed).save(tmp_path / f"{seed}.safetensors")
-    one, two = (tmp_path / f"{seed}.safetensors" for seed in (1, 2))
-    texts = ["abc", "dog fed", "a<eos>b"]
-    alone = Translator.load(one, device="cpu").translate(texts)
-    assert alone == translator().translate(texts)
-    doubled = Translator.load(one, ensemble=[one], device="cpu").translate(texts)
-    assert [answer.text for answer in doubled] == [answer.text for answer in alone]
-    mixed = Translator.load(one, ensemble=[two], device="cpu").translate(texts)
-    assert [answer.score for answer in mixed] != pytest.approx([answer.score for answer in alone], abs=1e-3)
 
 
 # Calls with what is not text
