@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -339,22 +338,6 @@ def test_init_takes_over_weights_tokens_and_shape(tmp_path):
     assert advised.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
 
 
-def test_a_run_that_is_there_is_kept_unless_overwrite_is_said(tmp_path):
-    train(PAIRS, settings(training={"steps": 1}), tmp_path / "run", device="cpu").finish()
-    before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with pytest.raises(RunError, match="the run already exists"):
-        train(PAIRS, settings(), tmp_path / "run", device="cpu")
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    run = train(PAIRS, settings(training={"seed": 2}), Path(tmp_path / "run"), overwrite=True, device="cpu")
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
-    events = iter(run)
-    next(events)
-    assert not (tmp_path / "run" / "model.safetensors").exists()
-    list(events)
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() != before
-    assert not run.directory.replaced.exists()
-
-
 def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypatch):
     train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu").finish()
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
@@ -457,17 +440,6 @@ def test_two_runs_do_not_write_into_one_directory(tmp_path):
         with pytest.raises(RunError, match="the run already exists"):
             next(iter(two))
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
-
-
-def test_a_run_that_began_from_a_model_keeps_its_tokens_when_it_is_resumed(tmp_path):
-    old = train(PAIRS[:30], settings(), tmp_path / "old", device="cpu")
-    old.finish()
-    run = train(PAIRS[:10], settings(), tmp_path / "new", init=tmp_path / "old", device="cpu")
-    run.stop()
-    list(run)
-    again = train(PAIRS[:10], None, tmp_path / "new", resume=True, device="cpu")
-    assert again.prepared.source_tokenizer.to_dict() == old.prepared.source_tokenizer.to_dict()
-    assert again.finish().target_tokenizer.to_dict() == old.prepared.target_tokenizer.to_dict()
 
 
 def test_a_loss_that_is_no_number_in_validation_never_becomes_the_model(tmp_path, monkeypatch):
