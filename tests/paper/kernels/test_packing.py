@@ -37,11 +37,6 @@ def tokens_of(layout: Layout, width: int, seed: int = 0) -> Tensor:
 # Layout
 
 
-@pytest.mark.parametrize(("n", "expected"), [(1, 1), (31, 31), (32, 32), (33, 34), (63, 64), (64, 64), (65, 68)])
-def test_round_numbers_have_five_digits(n: int, expected: int) -> None:
-    assert round_up(n) == expected
-
-
 @given(st.integers(1, 10_000_000))
 def test_round_numbers_are_at_most_a_sixteenth_larger(n: int) -> None:
     assert n <= round_up(n) <= n * 17 / 16
