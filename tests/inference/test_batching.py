@@ -21,6 +21,7 @@ from glassformer.inference.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch,
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation
 from glassformer.paper.search.greedy_first import PROBE
+from tests.chaos.conftest import child, wait
 from tests.untrained import character_model
 
 GUARD = 60
@@ -281,15 +282,13 @@ def test_an_exception_of_any_kind_is_that_of_its_caller_and_the_worker_continues
 def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> None:
     with BatchingTranslator(translator) as together:
         expected = together.translate(["abc"])
-        child = os.fork()
-        if child == 0:
-            code = 1
+
+        def work() -> int:
             signal.alarm(GUARD)
-            try:
-                code = int(together.translate(["abc"]) != expected)
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+            return int(together.translate(["abc"]) != expected)
+
+        with child(work) as number:
+            assert wait(number) == 0
 
 
 def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,8 @@ from glassformer.inference.jobs.output import FileOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
 from glassformer.paper.settings import DecodingSettings
+from tests.chaos.conftest import child, wait
 from tests.inference.jobs.conftest import TOO_LONG_TEXT, Shouting
-
-on_posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
 @pytest.fixture(autouse=True)
@@ -115,30 +113,26 @@ def killed_after(seconds: float, table: Path, out: Path, *, resume: bool) -> int
     """Run a job in a process of its own that is killed some time after more rows are done; return how it ended."""
     record = FileOutput(out).record
     before = Progress.load(record).rows if resume else 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child uses none of the threads of this process
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            run(job_of(table, out), resume=resume)
-            code = 0
-        finally:
-            os._exit(code)
-    while True:
-        number, status = os.waitpid(child, os.WNOHANG)
-        if number:
-            return os.waitstatus_to_exitcode(status)
-        with contextlib.suppress(RunError):  # the record may be removed at this moment
-            if record.exists() and Progress.load(record).rows > before:
-                break
-        time.sleep(0.001)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def work() -> int:
+        run(job_of(table, out), resume=resume)
+        return 0
+
+    with child(work) as number:
+        while (ended := os.waitpid(number, os.WNOHANG))[0] == 0:
+            with contextlib.suppress(RunError):  # the record may be removed at this moment
+                if record.exists() and Progress.load(record).rows > before:
+                    break
+            time.sleep(0.001)
+        else:
+            return os.waitstatus_to_exitcode(ended[1])
+        time.sleep(seconds)
+        os.kill(number, signal.SIGKILL)
+        return wait(number)
 
 
-@on_posix
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_job_that_is_killed_at_random_has_every_row_once_in_order(tmp_path):
     table, out, draw = tmp_path / "in.csv", tmp_path / "out.csv", random.Random(4)
     table.write_text("id,text\n" + "".join(f"{n},word {n}\n" for n in range(6_000)), encoding="utf-8")
