@@ -16,7 +16,7 @@ from glassformer.data.tables import Table, read_table
 from glassformer.errors import ColumnError, RunError, TableError
 from glassformer.paper.settings import DataSettings
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SKIP = DataSettings(bad_rows="skip")
 
 
