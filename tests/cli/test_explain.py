@@ -107,8 +107,6 @@ def test_a_wide_matrix_is_cut_and_says_so(call, run):
     assert "d_model →" in call("explain", run, TEXT, "--tensor", "source.input").out
     weight = ("--tensor", "encoder.0.self_attention.w_q.weight")
     assert "more columns" not in call("explain", run, TEXT, *weight).out
-    shown = call("explain", run, "0" * 40, "--tensor", "encoder.0.self.scores").out
-    assert "more columns" not in shown
     assert "… and 18 more columns" in call("explain", run, "0" * 80, "--tensor", "encoder.0.self.scores").out
 
 
@@ -129,7 +127,7 @@ def test_the_names_of_all_tensors_can_be_listed_by_part(call, run):
 EVERY_WIDTH = range(40, 201)
 
 
-@pytest.mark.parametrize("widths", [EVERY_WIDTH[::12], pytest.param(EVERY_WIDTH, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("widths", [EVERY_WIDTH[::40], pytest.param(EVERY_WIDTH, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["encoder.0.self.output", "decoder.0.cross.weights", "source.ids"])
 def test_no_number_of_a_tensor_is_cut_in_a_terminal_of_any_width(call, run, expected, monkeypatch, name, widths):
     """In a few widths; the slow form takes every one."""

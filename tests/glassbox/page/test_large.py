@@ -11,9 +11,8 @@ from glassformer.glassbox import report
 from glassformer.glassbox.report import without_derived, without_logits, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.ship.storage.importers.marian import import_marian
 from glassformer.ship.storage.modelfile import ModelFile
-from tests.ship.storage.importers.conftest import write_marian
+from tests.ship.export.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
@@ -49,14 +48,14 @@ def test_every_panel_is_drawn_without_logits(window: Any, trace: Trace, monkeypa
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> ModelFile:
-    return import_marian(write_marian(tmp_path_factory.mktemp("marian") / "opus-mt-aa-kk"))
+def imported() -> ModelFile:
+    return make_model(kind="sentencepiece")
 
 
 def test_a_model_of_marian_is_recomputed_and_edited_in_the_page(window: Any, imported: ModelFile) -> None:
-    text = "abc dé 漢"
+    text = "abc the 漢"
     n_tokens = len(imported.source_tokenizer.frame(imported.source_tokenizer.encode(text)))
-    options: dict[str, Any] = {"num_beams": 2, "max_new_tokens": 5, "pad_to": n_tokens + 1, "target": "klm"}
+    options: dict[str, Any] = {"num_beams": 2, "max_new_tokens": 5, "pad_to": n_tokens + 1, "target": "the cat"}
     whole = explain(imported, text, weights=True, **options)
     assert [check for check in whole.checks if check.passed is False] == []
     assert [token.kind for token in whole.tokens.source][-2:] == ["eos", "pad"]
@@ -65,7 +64,7 @@ def test_a_model_of_marian_is_recomputed_and_edited_in_the_page(window: Any, imp
     window.open(whole)
     right, wrong, steps = window.checks()
     assert (wrong, right) == (0, steps)
-    edit = f"token 0={imported.source_tokenizer.tokens([30])[0]}"
+    edit = f"token 0={imported.source_tokenizer.tokens([5])[0]}"
     expected = explain(imported, text, edits=[edit], **options)
     found = window.run(
         """const { Trace } = await import('glassbox/trace.js');
@@ -82,10 +81,10 @@ def test_a_model_of_marian_is_recomputed_and_edited_in_the_page(window: Any, imp
 def test_the_first_and_the_last_source_token_of_marian_can_be_edited_but_not_the_end(imported: ModelFile) -> None:
     from glassformer.errors import UsageError
 
-    piece = imported.source_tokenizer.tokens([30])[0]
+    piece = imported.source_tokenizer.tokens([5])[0]
     options: dict[str, Any] = {"num_beams": 1, "max_new_tokens": 3}
     trace = explain(imported, "abc", edits=[f"token 0={piece}"], **options)
-    assert trace.tokens.source[0].id == 30
+    assert trace.tokens.source[0].id == 5
     length = len(trace.tokens.source)
     with pytest.raises(UsageError, match=f"no source token {length - 1}") as caught:
         explain(imported, "abc", edits=[f"token {length - 1}={piece}"], **options)

@@ -45,13 +45,10 @@ REFUSED = {
     "html": {"imported"},
 }
 """Format -> the shapes that it cannot represent."""
-FAST = ("pre-norm with two vocabularies", "imported", "two members")
-SLOW = ("huggingface",)
-"""Formats whose runtime takes seconds to start; their own tests are in the fast suite."""
+FAST = {"onnx": ("imported",), "html": ("imported", "pre-norm with two vocabularies"), "ctranslate2": ("two members",)}
+"""What each format is about to do in the fast suite; its own tests have other shapes."""
 CASES = [
-    pytest.param(
-        name, shape, id=f"{name}-{shape}", marks=() if shape in FAST and name not in SLOW else pytest.mark.slow
-    )
+    pytest.param(name, shape, id=f"{name}-{shape}", marks=() if shape in FAST.get(name, ()) else pytest.mark.slow)
     for name in FORMATS
     for shape in SHAPES
 ]
