@@ -262,7 +262,7 @@ def test_the_last_of_several_searches_restores_the_threads_of_blas() -> None:
     def threads() -> set[int]:
         return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
-    engine, found = numpy_engine_of(random_model()), []
+    engine, found = numpy_engine_of(random_model(), prepared=in_numpy), []
     with threadpool_limits(2, "blas"):
         searches = [engine.answers([[BOS, EOS], [BOS, *[5] * 20, EOS]], GREEDY, 4) for _ in range(2)]
         for each in searches:

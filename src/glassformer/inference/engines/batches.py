@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import ThreadpoolController
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
 
@@ -48,6 +50,8 @@ def cores() -> int:
 
 @functools.cache
 def _blas() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController  # which looks at every library that is loaded
+
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -74,12 +78,12 @@ ONE_THREAD = _OneThread()
 """`with ONE_THREAD`: for products of small matrices, which threads that share them wait for most of the time."""
 
 
-def on_every_core(work: Any, jobs: Sequence[Sequence[int]]) -> Iterator[Any]:
+def on_every_core(work: Any, jobs: Sequence[Sequence[int]], *, needs_blas: bool = True) -> Iterator[Any]:
     """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread of BLAS.
 
     A job runs in a copy of the caller's context, so that its time limit holds there too.
     """
-    with ONE_THREAD:
+    with ONE_THREAD if needs_blas else contextlib.nullcontext():
         if min(cores(), len(jobs)) < 2:
             yield from map(work, jobs)
             return

@@ -16,8 +16,10 @@
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__) && defined(__gnu_linux__)
 #define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
+#elif defined(__aarch64__)
 #define EACH_PROCESSOR
+#else
+#error "NumPy is faster than what this would be compiled to"
 #endif
 
 typedef float Floats __attribute__((vector_size(32)));
