@@ -25,12 +25,12 @@ from tests.browser import PATIENCE
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(params=[True, False], ids=["with weights", "without"])
+@pytest.fixture
 def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a served model; without weights the server makes the edits."""
     path = tmp_path / "model.safetensors"
     case.model.save(path)
-    monkeypatch.setattr(Served, "weights_fit", request.param)
+    monkeypatch.setattr(Served, "weights_fit", getattr(request, "param", True))
     listening = listen("127.0.0.1", 0)
     served = Served.load(path, example="abc")
     connection: Any = partial(Connection, served.limits.connections)  # which tells the worker that a client left
@@ -44,6 +44,7 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.medium
+@pytest.mark.parametrize("live", [True, False], ids=["with weights", "without"], indirect=True)
 def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str, case: Any) -> None:
     window.origin = live
     window.page.goto(live)
