@@ -31,8 +31,6 @@ def test_the_page_computes_what_is_left_out_of_the_file(
     assert found.keys() == {step.output for step in trace.steps}
     for name, numbers in found.items():
         np.testing.assert_allclose(numbers, trace.array(name).ravel(), rtol=1e-4, atol=1e-4, err_msg=name)
-    for name in window.panels:
-        window.panel(name)
 
 
 def test_every_panel_is_drawn_without_logits(window: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ WIDER = "return document.documentElement.scrollWidth - innerWidth"
         ("dark", "reduce", 640, 400),  # 1280 with a zoom of 200 %
         ("light", "reduce", 768, 1024),
         ("dark", "no-preference", 1440, 900),
-        ("light", "reduce", 2560, 1440),
+        ("light", "reduce", 3840, 2160),
     ],
 )
 def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
