@@ -83,3 +83,10 @@ def test_a_port_in_use_is_an_error_that_names_another() -> None:
 def test_an_address_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(RunError, match="cannot listen there"):
         listen("192.0.2.1", 0)
+
+
+def test_a_connection_sends_what_it_has_without_waiting_for_an_acknowledgment() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

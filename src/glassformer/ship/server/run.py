@@ -133,7 +133,7 @@ def listen(host: str, port: int) -> socket.socket:
     except UnicodeError:
         raise RunError("this is not an address", where=repr(host), hint="--host 127.0.0.1") from None
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             hint = f"--port {port + 1}, or --port 0 for one that is free"
@@ -141,6 +141,10 @@ def listen(host: str, port: int) -> socket.socket:
         raise RunError(
             "cannot listen there", where=f"{host}:{port}", got=error.strerror, hint="--host 127.0.0.1"
         ) from None
+    # Connections inherit it; asyncio sets it only on sockets that name their protocol. Without it, an answer on a kept
+    # connection waits 40 ms until its headers are acknowledged.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker) -> None:
