@@ -25,7 +25,6 @@ WIDER = "return document.documentElement.scrollWidth - innerWidth"
 @pytest.mark.parametrize(
     ("light", "motion", "width", "height"),
     [
-        ("light", "no-preference", 390, 844),
         ("dark", "reduce", 390, 844),
         ("dark", "reduce", 640, 400),  # 1280 with a zoom of 200 %
         ("light", "reduce", 768, 1024),

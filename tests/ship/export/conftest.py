@@ -48,7 +48,8 @@ PROGRAMS = {
     "ctranslate2": ("ctranslate2", "run.py"),
     "huggingface": ("transformers", "run.py"),
 }
-SLOW = {"huggingface": pytest.mark.medium}
+SLOW = {"huggingface": pytest.mark.slow}
+"""It takes seconds to start, and its `run.py` is that of ONNX; `test_huggingface.py` runs it with its own engine."""
 KINDS = ("characters", "words", "bytes", "bpe", "unigram")
 
 
