@@ -77,7 +77,7 @@ def test_states_give_the_scores_of_the_pair(model):
     source, target = translator.source_tokenizer, translator.target_tokenizer
     framed = target.frame(target.encode(ANSWER))
     ((_, states),) = engine.states([(source.frame(source.encode(TEXT)), framed)])
-    logits = engine.models[0].output(states)
+    logits = Inference(model.settings.model, model.tensors).output(states)
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     assert log_probs[np.arange(len(states)), framed[1:]].tolist() == pytest.approx(list(scored.token_scores), abs=1e-4)
 

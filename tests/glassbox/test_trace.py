@@ -18,6 +18,7 @@ from glassformer.glassbox import schema as schema_module
 from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_schema
 from glassformer.glassbox.trace import explain
 from glassformer.inference import timelimit
+from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import Translator
@@ -129,12 +130,13 @@ def test_heads_have_widths_of_their_own_and_the_scale_is_the_root_of_theirs(rand
 def test_the_encoder_runs_once_in_a_search(case):  # A25
     from glassformer.glassbox.explained import Explained
     from glassformer.glassbox.whatif import Edits
-    from glassformer.inference.engines.numpy_cached import Inference
 
     translator = Translator(case.model, device="cpu")
     explained = Explained(translator, None, case.text, translator.settings.decoding)
     forward = explained.forward(Edits())
-    with mock.patch.object(Inference, "start", autospec=True, side_effect=Inference.start) as encode:
+    assert isinstance(translator.engine, NumPyEngine)
+    decoder = type(translator.engine.models[0])
+    with mock.patch.object(decoder, "start", autospec=True, side_effect=decoder.start) as encode:
         found = explained.search(forward, 4)[0]
     assert encode.call_count == found.encoder_runs == 1
     assert found.decoder_runs > 4

@@ -126,9 +126,17 @@ class Explained:
         padded = (*ids, *[self.file.source_tokenizer.vocabulary.pad_id] * n_pads)
         model = self.file.settings.model
         edited = edits.weights(tensors or self.file.tensors, model)
+        own = self._engine(edited)
         weights = {name: array.astype(np.float64) for name, array in edited.items()}  # once, not in every product
         visible, positions = np.arange(len(padded)) < len(ids), counterparts(ids, edited_ids)
-        return ForwardPass(weights, model, padded, visible, edits, other, positions)
+        return ForwardPass(weights, model, padded, visible, edits, other, positions, own.models[0] if own else None)
+
+    def _engine(self, tensors: Mapping[str, NDArray[Any]]) -> NumPyEngine | None:
+        """The engine of the translator, where it computes with these weights alone."""
+        engine, own = self.translator.engine, self.file.tensors
+        if not isinstance(engine, NumPyEngine) or self.translator.n_models > 1:
+            return None
+        return engine if all(tensors[name] is array for name, array in own.items()) else None
 
     def _edited_ids(self, edits: Edits) -> list[int]:
         """The framed source after the edits."""
@@ -172,10 +180,8 @@ class Explained:
 
     def translated(self, edits: Edits) -> list[Hypothesis]:
         """The answers of `translate` with these edits, which change only text and weights; for a probability all."""
-        engine, tensors = self.translator.engine, edits.weights(self.file.tensors, self.file.settings.model)
-        is_its_own = isinstance(engine, NumPyEngine) and self.translator.n_models == 1
-        if not (is_its_own and all(tensors[name] is array for name, array in self.file.tensors.items())):
-            engine = NumPyEngine.of_files([replace(self.file, tensors=tensors)])
+        tensors = edits.weights(self.file.tensors, self.file.settings.model)
+        engine = self._engine(tensors) or NumPyEngine.of_files([replace(self.file, tensors=tensors)])
         constraints, ids = self.constraints(edits), self._edited_ids(edits)
         decoding = all_of_the_beam(self.decoding) if self.calibration else self.decoding
         return engines.search(engine, [ids], decoding, constraints.max_new_tokens, constraints.prefixes)[0]

@@ -16,6 +16,7 @@ from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.search import NextLogProbs
 from glassformer.glassbox.whatif import Edits
 from glassformer.inference.engines.batches import ONE_THREAD
+from glassformer.inference.engines.compiled import Compiled, prepare
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper import reference
@@ -34,11 +35,18 @@ def _finite(log_probs: Array) -> Array:
     return log_probs
 
 
+def _in_float32(weights: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: array.astype(np.float32) for name, array in weights.items()}
+
+
 class _Continuations:
-    """The log-probabilities of a search, step by step: each prefix is one of the last step and a token more."""
+    """The log-probabilities of a search, as `translate` computes them, step by step.
+
+    Each prefix is one of the last step and a token more.
+    """
 
     def __init__(self, forward: ForwardPass) -> None:
-        self._decoder = forward.cached
+        self._decoder: Any = forward.translator or prepare(forward.model, _in_float32(forward.weights))
         source = [token for token, visible in zip(forward.ids, forward.visible, strict=True) if visible]
         self._cache = self._decoder.start([source], len(source))
         self._rows: dict[tuple[int, ...], int] = {(): 0}
@@ -49,7 +57,7 @@ class _Continuations:
         with ONE_THREAD:
             log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
         self._rows = {tuple(fed): row for row, fed in enumerate(prefixes)}
-        return list(_finite(log_probs))
+        return list(_finite(log_probs).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class ForwardPass:
     """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding.
 
     `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
+    `translator` is what `translate` computes with, where it has the same weights.
     """
 
     weights: dict[str, Array]
@@ -66,10 +75,11 @@ class ForwardPass:
     edits: Edits
     other: ForwardPass | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
+    translator: Inference | Compiled | None = None
 
     @cached_property
     def cached(self) -> Inference:
-        """The same with a cache, for searches."""
+        """The same with a cache, for other sources."""
         return Inference(self.model, self.weights)
 
     @cached_property
