@@ -8,11 +8,11 @@ ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+# The compiler is for the search, which takes half the time.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 WORKDIR /build
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src src
-# The compiler is for the search, which takes half the time.
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev
 RUN python -m venv /venv \
  && /venv/bin/python -m pip install -c constraints.txt ".[server]" \
  && /venv/bin/python -m pip uninstall --yes pip

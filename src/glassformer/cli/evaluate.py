@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from glassformer.inference.evaluation import Report
     from glassformer.inference.translator import Translator
 
-ROWS_COMPARED = 200
-"""Number of rows that a low precision is measured on, next to float32."""
-
 
 def evaluate(
     model: opt.Model,

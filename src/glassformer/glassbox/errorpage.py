@@ -305,7 +305,7 @@ def _tokens(answer: Translation) -> Iterator[Element]:
 
 def _doubts(answer: Translation) -> Iterator[Element]:
     """Yield a table of the tokens with their probabilities and their rivals, folded."""
-    if not answer.token_scores:  # an engine that does not give them
+    if not answer.token_scores:  # the answer to an empty text
         return
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
     rows = (

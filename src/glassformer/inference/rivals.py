@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.inference.engines import Ids
-from glassformer.inference.engines.batches import on_every_core, plan_equal_lengths
+from glassformer.inference.engines.batches import plan_equal_lengths
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.search import State, Step
@@ -46,7 +46,7 @@ def with_rivals(
         return [[_named(pairs, target.vocabulary.pieces) for pairs in of_target] for of_target in found]
 
     batches = plan_equal_lengths(list(map(len, framed)), 1)
-    run: Any = on_every_core if isinstance(engine, NumPyEngine) else map
+    run: Any = engine.on_every_core if isinstance(engine, NumPyEngine) else map
     results = list(answers)
     for batch, found in zip(batches, run(find, batches), strict=True):
         for i, rivals in zip(batch, found, strict=True):

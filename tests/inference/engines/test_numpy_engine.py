@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -205,6 +207,13 @@ def test_the_best_extensions_are_those_that_sorting_finds(n: int) -> None:
     assert np.isnan(CompiledLogProbs(values).best(sums, n).sums[2, 0])
 
 
+@pytest.mark.parametrize("content", [b"", b"not a library"])
+def test_a_library_that_is_damaged_is_not_used(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "_step.so").write_bytes(content)
+    monkeypatch.setattr(compiled, "find_spec", lambda _name: SimpleNamespace(origin=str(tmp_path / "_step.so")))
+    assert compiled.library.__wrapped__() is None
+
+
 def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     model, sources = random_model(), random_sources(4, longest=9)
     expected = search(numpy_engine_of(model), sources, GREEDY, 8)
@@ -215,7 +224,8 @@ def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: 
 
 
 def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, sources, searched = numpy_engine_of(random_model()), random_sources(6, longest=0), []
+    engine, searched = numpy_engine_of(random_model(), prepared=in_numpy), list[int]()
+    sources = random_sources(6, longest=0)
     actual = Searches._search
 
     def watched(self: Searches, rows: Sequence[int]) -> list[list[Hypothesis]]:

@@ -22,7 +22,6 @@ class Shouting:
 
     settings: Settings = field(default_factory=Settings)
     max_source_length: int = LIMIT
-    agreement: None = None
     inputs: tuple[()] = ()
     calls: list[list[str]] = field(default_factory=list)
 

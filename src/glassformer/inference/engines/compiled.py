@@ -56,17 +56,21 @@ class _Model(ctypes.Structure):
 
 @functools.cache
 def library() -> Any:
-    """Return the compiled functions; None where the package was installed without a C compiler."""
+    """Return the compiled functions; None where there was no C compiler, or the processor has neither AVX2 nor NEON."""
     found = find_spec("glassformer.inference.engines._step")
     if found is None or found.origin is None:
         return None
-    functions = ctypes.CDLL(found.origin)
+    try:
+        functions = ctypes.CDLL(found.origin)
+        is_fast = functions.glassformer_is_fast()
+    except (OSError, AttributeError):  # it is damaged, or of another version
+        return None
     functions.glassformer_best.argtypes = (Pointer, Pointer, Number, Number, Number, Number, Pointer, Pointer)
     functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
     functions.glassformer_step.argtypes = (
         *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
     )
-    return functions
+    return functions if is_fast else None
 
 
 def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:

@@ -56,9 +56,9 @@ class NumPyEngine:
         self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
         limits = [limit for model in models if (limit := model.settings.n_positions) is not None]
         self._n_positions = min(limits, default=None)
-        is_compiled = isinstance(models[0], Compiled)
-        self._log_probs_type = CompiledLogProbs if is_compiled else LogProbs
-        self._on_every_core = functools.partial(on_every_core, needs_blas=not is_compiled)
+        self._is_compiled = isinstance(models[0], Compiled)
+        self._log_probs_type = CompiledLogProbs if self._is_compiled else LogProbs
+        self.on_every_core = functools.partial(on_every_core, needs_blas=not self._is_compiled)
 
     @classmethod
     def of_files(cls, model_files: Sequence[ModelFile]) -> NumPyEngine:
@@ -77,13 +77,15 @@ class NumPyEngine:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
         constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
-        search_batch = np.errstate(all="ignore")(Searches(self.start, self.step, sources, decoding, constraints))
+        search_batch = np.errstate(all="ignore")(
+            Searches(self.start, self.step, sources, decoding, constraints, self._is_compiled)
+        )
         if decoding.do_sample:
             batches = [[row] for row in range(len(sources))]
         else:
             width = CORE_WIDTH * max(decoding.num_beams, decoding.num_return_sequences)
             batches = plan_equal_lengths([len(source) for source in sources], width)
-        for rows, found in zip(batches, self._on_every_core(search_batch, batches), strict=True):
+        for rows, found in zip(batches, self.on_every_core(search_batch, batches), strict=True):
             yield dict(zip(rows, found, strict=True))
 
     def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
@@ -143,5 +145,5 @@ class NumPyEngine:
             return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
 
         batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], CORE_WIDTH)
-        for rows, lines in zip(batches, self._on_every_core(read_batch, batches), strict=True):
+        for rows, lines in zip(batches, self.on_every_core(read_batch, batches), strict=True):
             yield from zip(rows, lines, strict=True)

@@ -2,7 +2,7 @@
 
 A product of several rows rounds differently from that of one row, by less than UNCERTAIN in a sum of log-probabilities
 in float32. So a text whose search kept or left a hypothesis by a smaller difference (`Hypothesis.margin`) is searched
-again alone. Scores differ by rounding.
+again alone. Scores differ by rounding. Where each row is computed by itself (`is_exact`), nothing differs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ class Searches:
     sources: Sequence[Sequence[int]]
     decoding: DecodingSettings
     constraints: SearchConstraints
+    is_exact: bool = False
 
     def __call__(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
         """Return the answers of some sources, by their numbers, best first."""
         found = self._search(rows)
-        if len(rows) > 1:
+        if len(rows) > 1 and not self.is_exact:
             for i, answers in enumerate(found):
                 if min(answer.margin for answer in answers) < UNCERTAIN:
                     found[i : i + 1] = self._search([rows[i]])

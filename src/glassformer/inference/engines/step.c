@@ -14,10 +14,12 @@
 
 #define PANEL 16
 #define INLINE static inline __attribute__((always_inline))
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v3", "default")))
+#if defined(__x86_64__)
+#define FAST __attribute__((target("avx2,fma")))
+int glassformer_is_fast(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #elif defined(__aarch64__)
-#define EACH_PROCESSOR
+#define FAST
+int glassformer_is_fast(void) { return 1; }
 #else
 #error "NumPy is faster than what this would be compiled to"
 #endif
@@ -121,7 +123,7 @@ INLINE void tile(int rows, int panels, const Product *w, int64_t first, const fl
     } while (0)
 
 /* y [R N] = x Wᵀ + b */
-EACH_PROCESSOR static void multiply(const Product *w, const float *x, int64_t x_width, int64_t rows, float *y) {
+FAST static void multiply(const Product *w, const float *x, int64_t x_width, int64_t rows, float *y) {
     int64_t n_panels = w->n / PANEL, whole = rows - rows % 5;
     for (int64_t p = 0; whole && p < n_panels; p++)
         for (int64_t r = 0; r < whole; r += 5) tile(5, 1, w, p, x + r * x_width, x_width, y + r * w->n);
@@ -239,7 +241,7 @@ INLINE void embed(const Model *m, const float *table, int64_t id, const float *p
 /* Encodes n sources, one after another in `ids`, the last position of each in front of ends[i]; writes the keys and
    values of all decoder layers for each position, [positions, read_memory.n]. There is room for
    the numbers of all rows, and for the scores of the longest source. */
-EACH_PROCESSOR void glassformer_encode(const Model *m, const int64_t *ids, const int64_t *ends, int64_t n_sources,
+FAST void glassformer_encode(const Model *m, const int64_t *ids, const int64_t *ends, int64_t n_sources,
                                       const float *positions, float *memory, float *numbers) {
     int64_t d = m->d_model, rows = ends[n_sources - 1], keys = m->n_heads * m->d_k, values = m->n_heads * m->d_v;
     Room room = divide(m, numbers, rows);
@@ -264,7 +266,7 @@ EACH_PROCESSOR void glassformer_encode(const Model *m, const int64_t *ids, const
 /* Feeds the last token of each row, at the next position. past[r * past_width + t] is where row r has the keys and
    values of position t, for each decoder layer; the last of n_past is written. Writes the log-probabilities of the next
    token, [R, output.n], and what the output projection reads, [R D], where there is room for them. */
-EACH_PROCESSOR void glassformer_step(const Model *m, const int64_t *last, int64_t rows, const float *position,
+FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, const float *position,
                                     float *const *past, int64_t past_width, int64_t n_past, const float *const *memory,
                                     const int64_t *lengths, float *log_probs, float *states, float *numbers) {
     int64_t d = m->d_model, keys = m->n_heads * m->d_k, values = m->n_heads * m->d_v;
@@ -310,8 +312,8 @@ EACH_PROCESSOR void glassformer_step(const Model *m, const int64_t *last, int64_
 
 /* The n best of K V extensions of each of N sentences, best first; NaN is first, then of equal ones the first. Behind
    their sums, [N n], are the newest log-probabilities, and behind their parents the tokens. */
-EACH_PROCESSOR void glassformer_best(const float *values, const float *scores, int64_t n_sentences, int64_t n_rows,
-                                     int64_t n_words, int64_t n, float *sums, int64_t *parents) {
+FAST void glassformer_best(const float *values, const float *scores, int64_t n_sentences, int64_t n_rows,
+                           int64_t n_words, int64_t n, float *sums, int64_t *parents) {
     float *newest = sums + n_sentences * n;
     int64_t *tokens = parents + n_sentences * n;
     for (int64_t i = 0; i < n_sentences; i++, sums += n, newest += n, parents += n, tokens += n) {
