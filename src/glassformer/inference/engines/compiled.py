@@ -65,7 +65,9 @@ def library() -> Any:
         is_fast = functions.glassformer_is_fast()
     except (OSError, AttributeError):  # it is damaged, or of another version
         return None
-    functions.glassformer_best.argtypes = (Pointer, Pointer, Number, Number, Number, Number, Pointer, Pointer)
+    functions.glassformer_best.argtypes = (
+        *(Pointer, Pointer, Number, Number, Number, Number, Number, Pointer, Pointer),
+    )
     functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
     functions.glassformer_step.argtypes = (
         *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
@@ -80,18 +82,24 @@ def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:
 
 
 class CompiledLogProbs(LogProbs):
-    """Log-probabilities whose best extensions are found by one look at each."""
+    """Log-probabilities of a step, which keeps none; their best extensions are found by one look at each.
+
+    The rows of all hypotheses are one after another, at equal distances.
+    """
+
+    def _copy(self) -> Array:
+        return self.values  # type: ignore[no-any-return]
 
     def best(self, sums: Float[Array, "N K"], n: int) -> Extensions:
         """Return `LogProbs.best`; of equal ones the first is first."""
-        values, sums = np.ascontiguousarray(self.values), np.ascontiguousarray(sums)
+        values, sums = self.values, np.ascontiguousarray(sums)
         n_sentences, n_hypotheses, n_words = values.shape
         n = min(n, n_hypotheses * n_words)
         scores = np.empty((2, n_sentences, n), dtype=np.float32)
         places = np.empty((2, n_sentences, n), dtype=np.int64)
         library().glassformer_best(
             *(values.ctypes.data, sums.ctypes.data, n_sentences, n_hypotheses, n_words),
-            *(n, scores.ctypes.data, places.ctypes.data),
+            *(values.strides[1] // values.itemsize, n, scores.ctypes.data, places.ctypes.data),
         )
         return Extensions(*scores, *places)
 

@@ -67,7 +67,17 @@ INLINE Floats all(float value) { return (Floats){0} + value; }
 /* For each lane a where the mask is set, else b. */
 INLINE Floats choose(Ints mask, Floats a, Floats b) { return (Floats)((mask & (Ints)a) | (~mask & (Ints)b)); }
 
-INLINE float sum_of(Floats v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
+#ifdef __clang__
+#define SHUFFLED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
+#else
+#define SHUFFLED(v, ...) __builtin_shuffle(v, (Ints){__VA_ARGS__})
+#endif
+
+INLINE float sum_of(Floats v) {
+    v += SHUFFLED(v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += SHUFFLED(v, 2, 3, 0, 1, 6, 7, 4, 5);
+    return v[0] + v[1];
+}
 
 INLINE float dot(const float *a, const float *b, int64_t n) {
     Floats sums = {0};
@@ -188,10 +198,17 @@ INLINE void softmax(float *scores, int64_t n) {
         for (int64_t t = 0; t < n; t++) scores[t] = dot(query + h * m->d_k, POSITION + (KEYS) + h * m->d_k, m->d_k); \
         softmax(scores, n);                                                                                 \
         float *head = heads + h * m->d_v;                                                                   \
-        memset(head, 0, (size_t)m->d_v * sizeof *head);                                                     \
-        for (int64_t t = 0; t < n; t++) {                                                                   \
-            const float *value = POSITION + (VALUES) + h * m->d_v;                                          \
-            for (int64_t i = 0; i < m->d_v; i++) head[i] += scores[t] * value[i];                           \
+        int64_t i = 0;                                                                                      \
+        for (; i + 4 * LANES <= m->d_v; i += 4 * LANES) {                                                   \
+            Floats sums[4] = {{0}};                                                                         \
+            for (int64_t t = 0; t < n; t++)                                                                 \
+                for (int c = 0; c < 4; c++)                                                                 \
+                    sums[c] += scores[t] * load(POSITION + (VALUES) + h * m->d_v + i + c * LANES);          \
+            for (int c = 0; c < 4; c++) store(head + i + c * LANES, sums[c]);                               \
+        }                                                                                                   \
+        for (; i < m->d_v; i++) {                                                                           \
+            head[i] = 0;                                                                                    \
+            for (int64_t t = 0; t < n; t++) head[i] += scores[t] * (POSITION + (VALUES) + h * m->d_v)[i];   \
         }                                                                                                   \
     }
 
@@ -310,15 +327,15 @@ FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, co
     }
 }
 
-/* The n best of K V extensions of each of N sentences, best first; NaN is first, then of equal ones the first. Behind
+/* The n best of K V extensions of each of N sentences, whose rows are `width` apart, best first; NaN is first, then of equal ones the first. Behind
    their sums, [N n], are the newest log-probabilities, and behind their parents the tokens. */
 FAST void glassformer_best(const float *values, const float *scores, int64_t n_sentences, int64_t n_rows,
-                           int64_t n_words, int64_t n, float *sums, int64_t *parents) {
+                           int64_t n_words, int64_t width, int64_t n, float *sums, int64_t *parents) {
     float *newest = sums + n_sentences * n;
     int64_t *tokens = parents + n_sentences * n;
     for (int64_t i = 0; i < n_sentences; i++, sums += n, newest += n, parents += n, tokens += n) {
         int64_t found = 0;
-        for (int64_t row = 0; row < n_rows; row++, values += n_words)
+        for (int64_t row = 0; row < n_rows; row++, values += width)
             for (int64_t word = 0; word < n_words; word++) {
                 float sum = scores[i * n_rows + row] + values[word];
                 if (found == n && (sum <= sums[n - 1] || sums[n - 1] != sums[n - 1])) continue;

@@ -37,11 +37,11 @@ class LogProbs:
         self.values = values  # an array of NumPy; in a subclass, one of another library
 
     def allowing(self, forbidden: Sequence[int], forced: Mapping[int, int]) -> LogProbs:
-        """Return a copy with -inf for the `forbidden` tokens, and for all but the `forced` token of a line.
+        """Return these with -inf for the `forbidden` tokens, and for all but the `forced` token of a line.
 
         The others are not renormalized, so that scores are those of the model.
         """
-        values = self.values.astype(np.float32)  # a copy: the step function may keep its own
+        values = self._copy()
         if forbidden:
             values[..., list(forbidden)] = -np.inf
         for line, token in forced.items():
@@ -49,6 +49,9 @@ class LogProbs:
             values[line] = -np.inf
             values[line, :, token] = allowed
         return type(self)(values)
+
+    def _copy(self) -> Any:
+        return self.values.astype(np.float32)  # the step function may keep its own
 
     def where(self, allowed: Bool[NDArray[Any], "N K V"]) -> LogProbs:
         """Return a copy with -inf for what is not allowed."""
