@@ -122,7 +122,7 @@ def entry(found: Any, name: str, depth: int) -> str:
 def members(found: type, depth: int) -> Iterator[str]:
     """Yield the public methods and properties that a class defines and documents, in the order of its text."""
     fence = "`" * depth
-    for name, member in vars(found).items():
+    for name, member in list(vars(found).items()):
         function = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
         if name.startswith("_") or not inspect.isfunction(function) or not function.__doc__:
             continue

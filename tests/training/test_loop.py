@@ -292,6 +292,16 @@ def test_a_run_that_is_stopped_at_once_saves_and_can_be_resumed(tmp_path):
     assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
 
 
+def test_seconds_go_on_counting_after_a_resume(tmp_path):
+    run = train(PAIRS, settings(training={"steps": 200, "validate_every": 2}), tmp_path / "run", device="cpu")
+    for event in run:
+        if isinstance(event, Saved):
+            run.stop()
+    again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    started = next(iter(again))
+    assert 0 < event.seconds <= started.seconds
+
+
 # What is told and kept
 
 

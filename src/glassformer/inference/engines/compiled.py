@@ -63,15 +63,13 @@ def library() -> Any:
     try:
         functions = ctypes.CDLL(found.origin)
         is_fast = functions.glassformer_is_fast()
+        functions.glassformer_best.argtypes = (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer)
+        functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
+        functions.glassformer_step.argtypes = (
+            *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
+        )
     except (OSError, AttributeError):  # it is damaged, or of another version
         return None
-    functions.glassformer_best.argtypes = (
-        *(Pointer, Pointer, Number, Number, Number, Number, Number, Pointer, Pointer),
-    )
-    functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
-    functions.glassformer_step.argtypes = (
-        *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
-    )
     return functions if is_fast else None
 
 

@@ -327,8 +327,9 @@ FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, co
     }
 }
 
-/* The n best of K V extensions of each of N sentences, whose rows are `width` apart, best first; NaN is first, then of equal ones the first. Behind
-   their sums, [N n], are the newest log-probabilities, and behind their parents the tokens. */
+/* The n best of K V extensions of each of N sentences, whose rows are `width` apart, best first; NaN is first, then of
+   equal ones the first. Behind their sums, [N n], are the newest log-probabilities, and behind their parents the
+   tokens. */
 FAST void glassformer_best(const float *values, const float *scores, int64_t n_sentences, int64_t n_rows,
                            int64_t n_words, int64_t width, int64_t n, float *sums, int64_t *parents) {
     float *newest = sums + n_sentences * n;

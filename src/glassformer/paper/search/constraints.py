@@ -57,7 +57,7 @@ class SearchConstraints:
         return (step, state) if self.guide is None else self.guide.guided(step, state, self.max_new_tokens)
 
     def constrain(self, log_probs: LogProbs, time: int, sentences: Sequence[int]) -> LogProbs:
-        """Return a copy with -inf for what prefixes and `forbidden` exclude."""
+        """Return these with -inf for what prefixes and `forbidden` exclude."""
         prefixes = ((line, self.prefixes[sentence]) for line, sentence in enumerate(sentences if self.prefixes else ()))
         return log_probs.allowing(self.forbidden, {line: ids[time] for line, ids in prefixes if time < len(ids)})
 
