@@ -53,8 +53,8 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests, and the programs that they start, leave the cache of the user alone."""
+def _files_of_large_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests, and the programs that they start, put the files of large tables into a folder of their own."""
     with mock.patch.dict(os.environ, GLASSFORMER_CACHE=str(tmp_path_factory.mktemp("cache"))):
         yield
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import tables as table_module
-from glassformer.data.cleaning import RowFilters, clean, strip_controls
+from glassformer.data.cleaning import clean, strip_controls
 from glassformer.data.given import as_table
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.stored import StoredPairs
@@ -150,47 +150,41 @@ def test_limits_of_a_ratio_that_no_row_can_have_are_refused(values):
 
 @quick
 @given(tables, options)
-def test_a_table_in_the_cache_is_cleaned_as_one_in_memory_and_stays_in_the_cache(tmp_path_factory, pairs, chosen):
+def test_a_large_table_is_cleaned_as_one_in_memory_and_stays_in_files(tmp_path_factory, pairs, chosen):
     folder = tmp_path_factory.mktemp("cleaned")
     path = folder / "pairs.jsonl"
     path.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
-        patch.setattr(table_module, "LARGE_BYTES", 0)
+        patch.setattr(table_module, "LARGE_CHARACTERS", 0)
         stored = read_table(path, DataSettings())
         try:
             expected = clean(as_table(pairs), DataSettings(**chosen))
         except TableError:
             return  # no row is left
-        for _ in range(2):  # written, then found
-            found = clean(stored, DataSettings(**chosen))
-            assert isinstance(found.pairs, StoredPairs)
-            assert list(found.pairs) == expected.pairs
-            assert list(found.rows) == expected.rows
-            assert fingerprint(found.pairs) == fingerprint(expected.pairs)
-            assert found.ledger.counts() == expected.ledger.counts()
-            assert found.ledger.changed == expected.ledger.changed
+        found = clean(stored, DataSettings(**chosen))
+        assert isinstance(found.pairs, StoredPairs)
+        assert list(found.pairs) == expected.pairs
+        assert list(found.rows) == expected.rows
+        assert fingerprint(found.pairs) == fingerprint(expected.pairs)
+        assert found.ledger.counts() == expected.ledger.counts()
+        assert found.ledger.changed == expected.ledger.changed
 
 
-@pytest.mark.parametrize("large_bytes", [0, 2**40], ids=["stored", "in memory"])
-def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large_bytes):
-    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(table_module, "LARGE_BYTES", large_bytes)
+@pytest.mark.parametrize("large", [0, 2**40], ids=["stored", "in memory"])
+def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large):
+    monkeypatch.setattr(table_module, "LARGE_CHARACTERS", large)
     (folder := tmp_path / "tables").mkdir()
     (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\nlong,x\n")
     (folder / "b.csv").write_text("source,target\ne,f\na,b\ne,g\ne,f\n")
     data = DataSettings(drop_duplicates=True, drop_contradictions=True, strip_controls=True, min_ratio=0.5)
-    for is_again in (False, large_bytes == 0):
-        if is_again:
-            monkeypatch.setattr(RowFilters, "strip", None)  # the filters do not run again
-        table = clean(read_table(folder, data), data)
-        assert [tuple(pair) for pair in table.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
-        assert [(entry.row, Path(entry.file).name, entry.detail) for entry in table.ledger.entries] == [
-            (4, "a.csv", "1 / 4 characters, limit 0.5"),
-            (2, "a.csv", f"the same as row 1 of {folder / 'a.csv'}"),
-            (2, "b.csv", f"the same as row 1 of {folder / 'a.csv'}"),
-            (3, "b.csv", "target of 1 of 3 rows with this source"),
-            (4, "b.csv", f"the same as row 1 of {folder / 'b.csv'}"),
-        ]
-        assert (table.ledger.changed, table.ledger.kept, list(table.rows)) == (1, 3, [1, 3, 1])
-        assert table.files == ((0, str(folder / "a.csv")), (2, str(folder / "b.csv")))
+    table = clean(read_table(folder, data), data)
+    assert [tuple(pair) for pair in table.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert [(entry.row, Path(entry.file).name, entry.detail) for entry in table.ledger.entries] == [
+        (4, "a.csv", "1 / 4 characters, limit 0.5"),
+        (2, "a.csv", f"the same as row 1 of {folder / 'a.csv'}"),
+        (2, "b.csv", f"the same as row 1 of {folder / 'a.csv'}"),
+        (3, "b.csv", "target of 1 of 3 rows with this source"),
+        (4, "b.csv", f"the same as row 1 of {folder / 'b.csv'}"),
+    ]
+    assert (table.ledger.changed, table.ledger.kept, list(table.rows)) == (1, 3, [1, 3, 1])
+    assert table.files == ((0, str(folder / "a.csv")), (2, str(folder / "b.csv")))

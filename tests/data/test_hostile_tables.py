@@ -193,7 +193,7 @@ def test_a_plan_of_a_table_accounts_for_every_row(tmp_path, name):
 
 
 def test_a_row_longer_than_the_limit_of_the_reader_is_in_the_ledger(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.data.tables.LARGE_BYTES", 2**40)
+    monkeypatch.setattr("glassformer.data.tables.LARGE_CHARACTERS", 2**40)
     path = write({".csv": b'a,"' + b"x" * (2**24 + 1) + b'"\nb,2\nc,3\n'}, tmp_path)
     check(path, {}, tmp_path)
     assert [str(entry.reason) for entry in read_table(path, DataSettings(bad_rows="skip")).ledger.entries] == [

@@ -1,4 +1,4 @@
-"""Tables in the cache: the same pairs, rows, ledger and fingerprint as in memory, whatever is in the file."""
+"""Large tables, in files: the same pairs, rows, ledger and fingerprint as in memory, whatever is in the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import cache, tables
+from glassformer.data import stored, tables
 from glassformer.data.pairs import fingerprint
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_table
@@ -23,14 +23,14 @@ SKIP = DataSettings(bad_rows="skip")
 @pytest.fixture(autouse=True)
 def stored_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Store every table, in blocks of a few rows."""
-    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(tables, "LARGE_BYTES", 0)
+    monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path / "files"))
+    monkeypatch.setattr(tables, "LARGE_CHARACTERS", 0)
     monkeypatch.setattr("glassformer.data.stored.BLOCK_ROWS", 3)
 
 
 def in_memory(path: Path, data: DataSettings) -> Table:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "LARGE_BYTES", 2**40)
+        patch.setattr(tables, "LARGE_CHARACTERS", 2**40)
         return read_table(path, data)
 
 
@@ -87,100 +87,33 @@ def test_a_damaged_row_far_into_the_table_is_named_by_its_line(tmp_path):
     path.write_bytes(path.read_bytes() + b'"never closed,x\n')
     with pytest.raises(TableError, match="line 302"):
         read_table(path, DataSettings())
-    assert not [*(tmp_path / "cache").glob("*")]
     assert_both_ways_agree(path, SKIP)
 
 
-# The cache
+# The files
 
 
-def entries(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "cache").iterdir())
+def test_the_files_have_no_names_so_that_nothing_is_left_of_them(tmp_path):
+    table = read_table(write(tmp_path / "table.csv"), DataSettings())
+    assert str(tmp_path / "files") in table.notes[0]
+    assert list((tmp_path / "files").iterdir()) == []
+    assert table.pairs[299] == ("w299", "t299")
 
 
-def test_the_second_reading_reads_only_the_cache(tmp_path, monkeypatch):
-    path = write(tmp_path / "table.csv")
-    first = read_table(path, DataSettings())
-    monkeypatch.setattr(tables, "_store", None)
-    assert list(read_table(path, DataSettings()).pairs) == list(first.pairs)
-
-
-def test_another_content_and_other_settings_are_other_entries(tmp_path):
-    path = write(tmp_path / "table.csv")
-    read_table(path, DataSettings())
-    read_table(path, DataSettings(valid_fraction=0.5))
-    assert len(entries(tmp_path)) == 1
-    assert read_table(path, DataSettings(source=1, target=0)).pairs[0] == ("t0", "w0")
-    write(path, seed="x")
-    assert read_table(path, DataSettings()).pairs[0] == ("w0x", "t0")
-    assert len(entries(tmp_path)) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("entry.json", "changed"),
-        ("entry.json", "missing"),
-        ("source.texts", "changed"),
-        ("target.starts", "truncated"),
-        ("rows", "missing"),
-    ],
-)
-def test_a_damaged_cache_is_read_again_and_said(tmp_path, name, damage):
-    path = write(tmp_path / "table.csv")
-    read_table(path, DataSettings())
-    (entry,) = entries(tmp_path)
-    content = (entry / name).read_bytes()
-    (entry / name).unlink()
-    if damage != "missing":
-        changed = content[:-1] + bytes([content[-1] ^ 1]) if damage == "changed" else content[:-3]
-        (entry / name).write_bytes(changed)
-    table = read_table(path, DataSettings())
-    assert "was damaged" in table.notes[0]
-    assert_same(table, in_memory(path, DataSettings()))
-    assert not any("was damaged" in note for note in read_table(path, DataSettings()).notes)
-    assert entries(tmp_path) == [entry]
-
-
-def test_an_entry_of_another_table_is_not_used(tmp_path):
-    one, other = write(tmp_path / "one.csv"), write(tmp_path / "other.csv", seed="x")
-    read_table(one, DataSettings())
-    (entry,) = entries(tmp_path)
-    read_table(other, DataSettings())
-    (fresh,) = set(entries(tmp_path)) - {entry}
-    for file in entry.iterdir():
-        (fresh / file.name).write_bytes(file.read_bytes())
-    assert read_table(other, DataSettings()).pairs[0] == ("w0x", "t0")
-
-
-def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_names_the_variable(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "file"))
-    with pytest.raises(RunError, match=cache.FOLDER_VARIABLE):
+    monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(RunError, match=stored.FOLDER_VARIABLE):
         read_table(write(tmp_path / "table.csv"), DataSettings())
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_is_said(tmp_path, monkeypatch):
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("there is no /dev/full on this system")
-    opened = Path.open
-    path = write(tmp_path / "table.csv", 20_000)
-    monkeypatch.setattr("glassformer.data.stored.BLOCK_ROWS", 2**14)
-    monkeypatch.setattr(Path, "open", lambda path, *mode: opened(full if path.name == "source.texts" else path, *mode))
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full.open("wb", buffering=0))
     with pytest.raises(RunError, match="No space left"):
-        read_table(path, DataSettings())
-    assert entries(tmp_path) == []
-
-
-def test_the_entries_of_a_cache_that_is_too_large_are_deleted_oldest_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "MAX_BYTES", 1)
-    read_table(write(tmp_path / "one.csv"), DataSettings())
-    first = entries(tmp_path)
-    table = read_table(write(tmp_path / "two.csv", seed="x"), DataSettings())
-    assert len(entries(tmp_path)) == 1
-    assert entries(tmp_path) != first
-    assert table.pairs[299] == ("w299x", "t299")
+        read_table(write(tmp_path / "table.csv"), DataSettings())
 
 
 # Several files
@@ -188,7 +121,7 @@ def test_the_entries_of_a_cache_that_is_too_large_are_deleted_oldest_first(tmp_p
 
 @pytest.mark.parametrize("size", [0, 2**40])
 def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(tables, "LARGE_BYTES", size)
+    monkeypatch.setattr(tables, "LARGE_CHARACTERS", size)
     folder = tmp_path / "tables"
     folder.mkdir()
     write(folder / "b.csv", 2, "b")

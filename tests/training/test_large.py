@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from glassformer.before.plan import Plan, plan
-from glassformer.data import cache, corpus, tables
-from glassformer.data.stored import StoredPairs
+from glassformer.data import corpus, tables
+from glassformer.data.stored import FOLDER_VARIABLE, StoredPairs
 from glassformer.errors import TableError
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import prepare
@@ -20,7 +20,7 @@ TINY = SMALL | {"model.d_model": 16, "training.steps": 6, "training.batch_tokens
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "files"))
     monkeypatch.setattr(corpus, "BLOCK_ROWS", 16)
     path = tmp_path / "table.csv"
     words = [f"{'ab' * (i % 5)}c{i % 70}" for i in range(200)]
@@ -33,7 +33,7 @@ def planned(
     path: Path, out: Path, settings: dict[str, object], monkeypatch: pytest.MonkeyPatch, *, stored: bool
 ) -> Plan:
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "LARGE_BYTES", 0 if stored else 2**40)
+        patch.setattr(tables, "LARGE_CHARACTERS", 0 if stored else 2**40)
         found = plan(path, out, overrides=TINY | settings)
     assert isinstance(found.table.pairs, StoredPairs) == stored
     return found
@@ -48,8 +48,7 @@ KINDS = [
 @pytest.mark.parametrize("settings", KINDS)
 def test_a_stored_table_gives_the_data_and_the_weights_of_one_in_memory(tmp_path, table, monkeypatch, settings):
     runs = [
-        planned(table, tmp_path / name, settings, monkeypatch, stored=name != "memory")
-        for name in ("memory", "stored", "again")
+        planned(table, tmp_path / name, settings, monkeypatch, stored=name != "memory") for name in ("memory", "stored")
     ]
     for run in runs[1:]:
         for name in ("fingerprint", "valid_pairs", "data"):
@@ -71,20 +70,9 @@ def weights_after(run: Plan) -> dict[str, np.ndarray]:
     return ModelFile.load(run.directory.model).tensors
 
 
-def test_damaged_ids_are_computed_again(tmp_path, table, monkeypatch):
-    first = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True).prepared.train
-    (ids,) = (tmp_path / "cache").glob("*/target.ids")
-    ids.write_bytes(b"\1" * ids.stat().st_size)
-    found = planned(table, tmp_path / "run", KINDS[0], monkeypatch, stored=True)
-    assert found.prepared.train.target.lengths.tolist() == first.target.lengths.tolist()
-    assert found.prepared.train.target.ids.max() > 1
-    assert any("damaged" in notice.text for notice in found.notices)
-
-
-def test_too_many_long_rows_are_refused_and_nothing_is_kept_of_their_ids(tmp_path, table, monkeypatch):
+def test_too_many_long_rows_are_refused(tmp_path, table, monkeypatch):
     with pytest.raises(TableError, match="more than half of the sources are longer than the limit"):
         planned(table, tmp_path / "run", {**KINDS[0], "data.max_source_length": 2}, monkeypatch, stored=True)
-    assert not list((tmp_path / "cache").glob("*/*.ids"))
 
 
 def test_words_of_a_larger_table_are_learned_from_a_sample_which_is_said(tmp_path, table, monkeypatch):

@@ -88,6 +88,7 @@ class Tuning:
         self._pairs, self._valid, self._init = pairs, valid, init
         self._overrides = nested(overrides or {})
         self.advised = self._plan(out / "advised", {})  # nothing is written there
+        self._pairs, self._valid = self.advised.table, self.advised.valid  # which are read once
         if self.advised.processes.count > 1:
             raise UsageError("tuning runs in one process", got=f"{self.advised.processes.count}", hint="no torchrun")
         self.metric = self.advised.settings.training.metric

@@ -20,17 +20,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import cached, key_of
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hash
-from glassformer.data.stored import StoredPairs, write_pairs
+from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
@@ -43,7 +41,6 @@ CONTROL = re.compile(
 )
 """A control or invisible character."""
 
-_SETTINGS = {"strip_controls", "min_ratio", "max_ratio", "drop_contradictions", "drop_duplicates"}
 _BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")
 
@@ -192,28 +189,19 @@ Dropped = list[tuple[int, Fault]]
 def clean(table: Table, data: DataSettings) -> Table:
     """Return the table without the rows that the settings drop; without such settings, the table itself.
 
-    Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. A table
-    in the cache is cleaned once: its pairs and what was dropped are in the cache then. Raises SettingsError for limits
-    that no row can satisfy, TableError when no row is left.
+    Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
+    SettingsError for limits that no row can satisfy, TableError when no row is left.
     """
     filters = RowFilters(data, table.inputs)
     if not (filters.any or data.drop_contradictions or data.drop_duplicates):
         return table
-    if not isinstance(table.pairs, StoredPairs):
-        dropped, n_changed = _filter(table, filters)
-        kept = list(_kept(table, dropped, filters))
-        return _cleaned(table, [pair for _, pair in kept], [row for row, _ in kept], dropped, n_changed)
-
-    def write(folder: Path) -> dict[str, Any]:
-        dropped, n_changed = _filter(table, filters)
-        fingerprint = write_pairs(folder, _kept(table, dropped, filters))
-        return {"fingerprint": fingerprint, "dropped": dropped, "changed": n_changed}
-
-    parts = {"table": table.pairs.key, "files": table.files, "settings": data.model_dump(include=_SETTINGS)}
-    entry = cached(key_of("cleaned table", parts), write)
-    pairs = StoredPairs(entry.folder, entry.key, entry.description["fingerprint"])
-    dropped = [(index, Fault(Reason(reason), detail)) for index, (reason, detail) in entry.description["dropped"]]
-    return _cleaned(table, pairs, pairs.rows, dropped, entry.description["changed"])
+    dropped, n_changed = _filter(table, filters)
+    kept = _kept(table, dropped, filters)
+    if isinstance(table.pairs, StoredPairs):
+        stored = StoredPairs(kept)
+        return _cleaned(table, stored, stored.rows, dropped, n_changed)
+    rows = list(kept)
+    return _cleaned(table, [pair for _, pair in rows], [row for row, _ in rows], dropped, n_changed)
 
 
 def _filter(table: Table, filters: RowFilters) -> tuple[Dropped, int]:

@@ -1,4 +1,4 @@
-"""Rows of a table as ids in flat arrays: in memory, or of a large table in files of the cache.
+"""Rows of a table as ids in flat arrays: in memory, or of a large table in files.
 
 encode_training(table, held, tokenizers, settings)    all rows but some
 encode_pairs(table, rows, tokenizers, settings)       some rows
@@ -11,19 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import GrowingArray, cached, digest_of, key_of, mapped
 from glassformer.data.splits import TrainedSources, sorted_hashes, source_hashes
-from glassformer.data.stored import BLOCK_ROWS, StoredPairs
+from glassformer.data.stored import BLOCK_ROWS, GrowingArray, StoredPairs
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import TableError
 from glassformer.paper.settings import Settings
-from glassformer.ship.storage.modelfile import tokenizers_to_dict
 from glassformer.text import Tokenizer
 from glassformer.text.blocks import BlockEncoder
 
@@ -103,14 +100,12 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    `trained` are the sources of rows to train on, `was_damaged` is whether ids in the cache were damaged, and computed
-    again.
+    `trained` are the sources of rows to train on.
     """
 
     corpus: Corpus
     too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
     trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
-    was_damaged: bool = False
 
     @cached_property
     def left_out(self) -> frozenset[int]:
@@ -121,41 +116,23 @@ class Encoded:
 def encode_training(table: Table, held: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
     """Encode the rows of a table to train on, all but those `held` out.
 
-    The ids of a large table are computed once: they are in the cache then. Raises TableError when more than half of the
-    rows are longer than a limit, TextError for a piece without an id.
+    The ids of a large table are in files. Raises TableError when more than half of the rows are longer than a limit,
+    TextError for a piece without an id.
     """
-
-    def encode(folder: Path | None) -> Encoded:
-        encoded, sizes = _encode(table, _blocks(table.pairs, held), tokenizers, settings, folder)
-        _check_lengths(sizes, settings, table.path)
-        without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
-        with closing(GrowingArray(np.uint64, folder and folder / "trained")) as hashes:
-            for part in sorted_hashes(source_hashes(table.pairs), without):
-                hashes.append(part)
-            return replace(encoded, trained=TrainedSources(hashes.finish()))
-
-    if not isinstance(table.pairs, StoredPairs):
-        return encode(None)
-    parts = {
-        "table": table.pairs.key,
-        "held": digest_of(held),
-        "tokenizers": tokenizers_to_dict(*tokenizers),
-        "limits": [settings.max_source_tokens, settings.max_target_tokens],
-    }
-    entry = cached(key_of("ids", parts), lambda folder: {"too_long": encode(folder).too_long})
-    source, target = (
-        Sequences(*(mapped(entry.folder / name, dtype) for name, dtype in _files(*side)))
-        for side in zip(_SIDES, tokenizers, strict=True)
-    )
-    by_source, by_target = ([(row, n) for row, n in side] for side in entry.description["too_long"])
-    trained = TrainedSources(mapped(entry.folder / "trained", np.uint64))
-    return Encoded(Corpus(source, target), (by_source, by_target), trained, entry.was_damaged)
+    is_stored = isinstance(table.pairs, StoredPairs)
+    encoded, sizes = _encode(table, _blocks(table.pairs, held), tokenizers, settings, stored=is_stored)
+    _check_lengths(sizes, settings, table.path)
+    without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
+    with closing(GrowingArray(np.uint64, stored=is_stored)) as hashes:
+        for part in sorted_hashes(source_hashes(table.pairs), without):
+            hashes.append(part)
+        return replace(encoded, trained=TrainedSources(hashes.finish()))
 
 
 def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
     """Encode some rows of a table, in memory. Raises TextError for a piece without an id."""
     pairs = [table.pairs[row] for row in rows.tolist()]
-    return _encode(table, [(rows, pairs)], tokenizers, settings, None)[0]
+    return _encode(table, [(rows, pairs)], tokenizers, settings, stored=False)[0]
 
 
 def _blocks(pairs: Sequence[Pair], held: NDArray[np.int64]) -> Iterator[Block]:
@@ -168,9 +145,9 @@ def _blocks(pairs: Sequence[Pair], held: NDArray[np.int64]) -> Iterator[Block]:
 
 
 def _encode(
-    table: Table, blocks: Iterable[Block], tokenizers: Tokenizers, settings: Settings, folder: Path | None
+    table: Table, blocks: Iterable[Block], tokenizers: Tokenizers, settings: Settings, *, stored: bool
 ) -> tuple[Encoded, tuple[Counter[int], Counter[int]]]:
-    """Encode rows, and keep those that are not too long: in files of a folder, or in memory.
+    """Encode rows, and keep those that are not too long: in files if `stored`, or in memory.
 
     Return also, of each side, how many rows have each number of tokens.
     """
@@ -179,8 +156,8 @@ def _encode(
     too_long, sizes = (list[tuple[int, int]](), list[tuple[int, int]]()), (Counter[int](), Counter[int]())
     with ExitStack() as files:
         arrays = [
-            [files.enter_context(closing(GrowingArray(dtype, folder and folder / name))) for name, dtype in named]
-            for named in map(_files, _SIDES, tokenizers)
+            [files.enter_context(closing(GrowingArray(dtype, stored=stored))) for dtype in _dtypes(tokenizer)]
+            for tokenizer in tokenizers
         ]
         for rows, pairs in blocks:
             where = partial(_location, table, rows)
@@ -219,7 +196,6 @@ def _check_lengths(sizes: tuple[Counter[int], Counter[int]], settings: Settings,
             )
 
 
-def _files(side: str, tokenizer: Tokenizer) -> list[tuple[str, type[np.integer[Any]]]]:
-    """Return the name and the type of each array of a side, in the order of the fields of `Sequences`."""
-    type_of_ids = np.uint16 if len(tokenizer) <= 2**16 else np.int32
-    return [(f"{side}.ids", type_of_ids), (f"{side}.id_starts", np.int64), (f"{side}.lengths", np.int32)]
+def _dtypes(tokenizer: Tokenizer) -> list[type[np.integer[Any]]]:
+    """Return the type of each array of a side, in the order of the fields of `Sequences`."""
+    return [np.uint16 if len(tokenizer) <= 2**16 else np.int32, np.int64, np.int32]

@@ -19,7 +19,6 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import cached, key_of
 from glassformer.data.pairs import Pair
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.ship.storage.container import read_tensors, write_tensors
@@ -53,18 +52,8 @@ def source_hashes(pairs: Sequence[Pair]) -> Hashes:
 
 def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
     """Return the indices of the pairs to train on, and of those to validate on. See `held_rows`."""
-    held = held_out_rows(pairs, fraction, max_rows, seed)
+    held = held_rows(source_hashes(pairs), fraction, max_rows, seed)
     return np.delete(np.arange(len(pairs)), held).tolist(), held.tolist()
-
-
-def held_out_rows(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> NDArray[np.int64]:
-    """Return the indices of the pairs to validate on. See `held_rows`; those of stored pairs are in the cache."""
-    hashes, choice = source_hashes(pairs), (fraction, max_rows, seed)
-    if (table := getattr(pairs, "key", None)) is None:
-        return held_rows(hashes, *choice)
-    key = key_of("split", {"table": table, "choice": choice})
-    entry = cached(key, lambda _: {"held": held_rows(hashes, *choice).tolist()})
-    return np.array(entry.description["held"], np.int64)
 
 
 def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDArray[np.int64]:

@@ -1,23 +1,30 @@
-r"""Pairs in files that are mapped into memory, for tables that are larger than memory.
+r"""Arrays and pairs in files that are mapped into memory, for tables that are larger than memory.
 
-Each side is one file of UTF-8 texts, each followed by NUL (which no kept text contains), and one of the positions at
-which they start. `rows` and `hashes` are those of `Table.rows` and `splits.text_hash` of the sources.
+The files have no name, so that nothing is left of them when the process ends, however it does. Each side of the pairs
+is one file of UTF-8 texts, each followed by NUL (which no kept text contains), and one of the positions at which they
+start.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from glassformer.data.cache import GrowingArray, mapped
 from glassformer.data.pairs import Pair, fingerprint_parts
 from glassformer.data.splits import text_hashes
+from glassformer.errors import RunError
+
+FOLDER_VARIABLE = "GLASSFORMER_CACHE"
+ON_DISK = Path("/var/tmp")
+"""Where Unix has large temporary files: its /tmp is in memory on some systems."""
 
 BLOCK_ROWS = 2**14
 """Rows that are encoded, or decoded, at once when all are iterated over."""
@@ -29,37 +36,96 @@ _DTYPES: dict[str, type[np.integer[Any]]] = {
     **{f"{side}.texts": np.uint8 for side in _SIDES},
     **{f"{side}.starts": np.int64 for side in _SIDES},
 }
-"""The type of each file."""
+"""The type of each array of `StoredPairs`."""
 
 
-def write_pairs(folder: Path, kept: Iterable[tuple[int, Pair]]) -> str:
-    """Write pairs, each with its row, into a folder; return their fingerprint."""
-    kept, digest = iter(kept), hashlib.sha256()
-    with ExitStack() as stack:
-        files = {name: stack.enter_context(closing(GrowingArray(_DTYPES[name], folder / name))) for name in _DTYPES}
-        for side in _SIDES:
-            files[f"{side}.starts"].append([0])
-        while block := list(islice(kept, BLOCK_ROWS)):
-            rows, pairs = zip(*block, strict=True)
-            files["rows"].append(rows)
-            files["hashes"].append(text_hashes(pair.source for pair in pairs))
-            digest.update(b"".join(fingerprint_parts(pairs)))
-            for side, texts in zip(_SIDES, zip(*pairs, strict=True), strict=True):
-                written = np.frombuffer("".join(f"{text}\0" for text in texts).encode(), np.uint8)
-                files[f"{side}.starts"].append(np.flatnonzero(written == 0) + 1 + len(files[f"{side}.texts"]))
-                files[f"{side}.texts"].append(written)
-    return digest.hexdigest()
+def folder_of_files() -> Path:
+    """Return the folder of the files: that of the environment variable, or the one for large temporary files."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or (ON_DISK if ON_DISK.is_dir() else tempfile.gettempdir()))
+
+
+@contextmanager
+def _write_errors() -> Iterator[None]:
+    """Raise RunError for the errors of the operating system inside the context."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            "cannot write the files of a table that is larger than memory",
+            where=str(folder_of_files()),
+            got=error.strerror or str(error),
+            hint=f"free some space, or set {FOLDER_VARIABLE} to a folder that can be written; "
+            "it takes about five times the size of a table with short texts",
+        ) from None
+
+
+class GrowingArray:
+    """An array that is made in parts: in memory or, if it is `stored`, in a file that is mapped when it is whole.
+
+    Raises RunError when the disk is full.
+    """
+
+    def __init__(self, dtype: Any, *, stored: bool) -> None:
+        self._dtype, self._length = np.dtype(dtype), 0
+        self._parts = [np.empty(0, dtype)]
+        self._file: Any = None
+        if stored:
+            with _write_errors():
+                folder_of_files().mkdir(parents=True, exist_ok=True)
+                self._file = tempfile.TemporaryFile(dir=folder_of_files())  # noqa: SIM115, `close` closes it
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, values: Any) -> None:
+        """Append values of an array."""
+        part = np.ascontiguousarray(values, self._dtype)
+        self._length += len(part)
+        if self._file is None:
+            self._parts.append(part)
+            return
+        with _write_errors():
+            self._file.write(part.data)
+
+    def finish(self) -> Any:
+        """Return the array, after which none can be appended. The pages of a file are read when they are used."""
+        if self._file is None or not self._length:
+            return np.concatenate(self._parts)
+        with _write_errors():
+            self._file.flush()
+            return np.memmap(self._file, self._dtype, mode="r")
+
+    def close(self) -> None:
+        """Close the file, after an error too; what is mapped stays."""
+        if self._file is not None:
+            with _write_errors():
+                self._file.close()
 
 
 class StoredPairs(Sequence[Pair]):
-    """The pairs of a folder, and the row of each.
+    """Pairs in files, the `rows` of each, the hashes of their sources, and their fingerprint."""
 
-    `key` is that of their entry in the cache, `fingerprint` that of `pairs.fingerprint`.
-    """
-
-    def __init__(self, folder: Path, key: str, fingerprint: str) -> None:
-        self.key, self.fingerprint = key, fingerprint
-        arrays = {name: mapped(folder / name, dtype) for name, dtype in _DTYPES.items()}
+    def __init__(self, kept: Iterable[tuple[int, Pair]]) -> None:
+        """Write pairs, each with its row. Raises RunError when the disk is full."""
+        kept, digest = iter(kept), hashlib.sha256()
+        with ExitStack() as stack:
+            growing = {name: GrowingArray(dtype, stored=True) for name, dtype in _DTYPES.items()}
+            for array in growing.values():
+                stack.enter_context(closing(array))
+            for side in _SIDES:
+                growing[f"{side}.starts"].append([0])
+            while block := list(islice(kept, BLOCK_ROWS)):
+                rows, pairs = zip(*block, strict=True)
+                growing["rows"].append(rows)
+                growing["hashes"].append(text_hashes(pair.source for pair in pairs))
+                digest.update(b"".join(fingerprint_parts(pairs)))
+                for side, texts in zip(_SIDES, zip(*pairs, strict=True), strict=True):
+                    written = np.frombuffer("".join(f"{text}\0" for text in texts).encode(), np.uint8)
+                    starts = np.flatnonzero(written == 0) + 1 + len(growing[f"{side}.texts"])
+                    growing[f"{side}.starts"].append(starts)
+                    growing[f"{side}.texts"].append(written)
+            arrays = {name: array.finish() for name, array in growing.items()}
+        self.fingerprint = digest.hexdigest()
         self.rows: Sequence[int] = memoryview(arrays["rows"])  # whose items are Python's integers
         self.source_hashes = arrays["hashes"]
         self._texts = [arrays[f"{side}.texts"] for side in _SIDES]

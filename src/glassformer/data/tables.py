@@ -4,7 +4,7 @@
 
 All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is stripped.
 `formats` reads the files and counts the rows, `columns` chooses the columns and recognizes a header, and this module
-keeps or drops the rows. The pairs of a small table are in memory, those of a large one in the cache.
+keeps or drops the rows. The pairs of a small table are in memory, those of a large one in files.
 """
 
 from __future__ import annotations
@@ -16,28 +16,21 @@ from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-from glassformer.data.cache import FOLDER_VARIABLE, Entry, cached, content_digest, key_of
 from glassformer.data.columns import Columns, requested
-from glassformer.data.formats import FORMATS, InputRow, Source, damage, open_source, suffix_of, table_files
-from glassformer.data.ledger import Fault, Ledger, LedgerEntry, Reason
-from glassformer.data.lines import COMPRESSIONS, system_errors
+from glassformer.data.formats import FORMATS, InputRow, Source, damage, open_source, suffix_of
+from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
-from glassformer.data.stored import StoredPairs, write_pairs
+from glassformer.data.stored import FOLDER_VARIABLE, StoredPairs, folder_of_files
 from glassformer.errors import ColumnError, TableError
 from glassformer.paper.settings import DataSettings
-from glassformer.text.inputs import Input, Inputs, compose, fault_of
+from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = ["Pair", "Table", "read_table"]
 
-LARGE_BYTES = 2**24
-"""Size of the text of a table from which on it is stored in the cache. A smaller one is kept in memory."""
-
-_PACKED_TIMES = 4  # about as many times larger is the text of a compressed file, or of one in a binary format
-_BINARY = (".parquet", ".arrow")
-_ABOUT_READING = {"source", "features", "target", "header", "bad_rows"}
-_DESCRIBED = ("columns", "taken", "header", "format", "first", "header_guessed")
+LARGE_CHARACTERS = 2**24
+"""Characters of the texts of a table from which on they are stored in files. A smaller one is kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -103,35 +96,15 @@ def read_table(path: str | Path, data: DataSettings) -> Table:
 
     Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have
     and for files with different columns, MissingExtraError for a library that is not installed, and RunError when the
-    cache cannot be written.
+    files of a large table cannot be written.
     """
-    name, files = str(path), _listed(str(path))
-    reader = _Reader(name, [(file, open_source(file)) for file in files], data)
-    if _text_size(files) < LARGE_BYTES:
-        return _in_memory(reader, list(reader))
-    parts = [part for file in files for part in table_files(file)]
-    with system_errors(name):
-        before = [_stamp(part) for part in parts]
-        contents = [[suffix_of(part), part.suffix.lower(), content_digest(part)] for part in parts]
-    key = key_of("table", {"files": contents, "data": data.model_dump(include=_ABOUT_READING)})
-    entry = cached(key, lambda folder: _store(folder, reader, reader))
-    with system_errors(name):
-        if before != [_stamp(part) for part in parts]:
-            raise TableError("the file was changed while it was read", where=name, hint="start again")
-    return _stored(entry, name, files)
+    name = str(path)
+    return _read(_Reader(name, [(file, open_source(file)) for file in _listed(name)], data))
 
 
 def read_source(source: Source, data: DataSettings) -> Table:
     """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
-    reader = _Reader("(pairs)", [("(pairs)", nullcontext(source))], data)
-    pairs, first, size = iter(reader), list[tuple[int, Pair]](), 0
-    for row, pair in pairs:
-        first.append((row, pair))
-        size += len(pair.source) + len(pair.target)
-        if size >= LARGE_BYTES:
-            entry = cached(None, lambda folder: _store(folder, reader, chain(first, pairs)))
-            return _stored(entry, "(pairs)", ["(pairs)"])
-    return _in_memory(reader, first)
+    return _read(_Reader("(pairs)", [("(pairs)", nullcontext(source))], data))
 
 
 # Messages
@@ -215,30 +188,32 @@ def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: b
 
 
 class _Reader:
-    """Reads tables one after the other, once. Afterwards `table` has what is said about all of them, without pairs."""
+    """Reads tables one after the other, once. Afterwards `all` has what is said about all of them, without pairs."""
+
+    all: Table
 
     def __init__(self, name: str, sources: Sequence[tuple[str, AbstractContextManager[Source]]], data: DataSettings):
         self._name, self._sources, self._data = name, sources, data
-        self.table: Table | None = None
 
     def __iter__(self) -> Iterator[tuple[int, Pair]]:
         """Yield the row and the pair of every row that is kept."""
         ledger, files, n_pairs = Ledger(), [], 0
+        common: Table | None = None
         for path, opening in self._sources:
             with opening as source:
                 table, pairs = _open(source, self._data, path)
                 if source.width:
-                    _check_columns(self.table or table, table)
-                self.table = self.table or table
+                    _check_columns(common or table, table)
+                common = common or table
                 files.append((n_pairs, path))
                 for kept in pairs:
                     n_pairs += 1
                     yield kept
             _check_kept(table)
             ledger.include(table.ledger)
-        assert self.table is not None
+        assert common is not None
         is_one = [path for _, path in files] == [self._name]
-        self.table = replace(self.table, path=self._name, ledger=ledger, files=() if is_one else tuple(files))
+        self.all = replace(common, path=self._name, ledger=ledger, files=() if is_one else tuple(files))
 
 
 def _check_columns(first: Table, other: Table) -> None:
@@ -261,54 +236,18 @@ def _check_kept(table: Table) -> None:
         raise TableError("no row of the table can be kept", where=table.path, got=table.ledger.summary())
 
 
-def _in_memory(reader: _Reader, kept: Sequence[tuple[int, Pair]]) -> Table:
-    assert reader.table is not None
-    return replace(reader.table, pairs=[pair for _, pair in kept], rows=[row for row, _ in kept])
-
-
-def _store(folder: Path, reader: _Reader, kept: Iterable[tuple[int, Pair]]) -> dict[str, Any]:
-    """Write the pairs into a folder of the cache; return what else `_stored` needs."""
-    fingerprint, table = write_pairs(folder, kept), reader.table
-    assert table is not None
-    files = table.files or ((0, table.path),)
-    position = {path: i for i, (_, path) in enumerate(files)}
-    return {name: getattr(table, name) for name in _DESCRIBED} | {
-        "inputs": [one.model_dump(mode="json") for one in table.inputs],
-        "fingerprint": fingerprint,
-        "starts": [start for start, _ in files],
-        "read": table.ledger.read,
-        "entries": [[one.row, one.line, position[one.file], one.reason, one.detail] for one in table.ledger.entries],
-    }
-
-
-def _stored(entry: Entry, name: str, files: Sequence[str]) -> Table:
-    """Return the table of an entry of the cache."""
-    written = entry.description
-    pairs = StoredPairs(entry.folder, entry.key, written["fingerprint"])
-    ledger = Ledger()
-    ledger.read, ledger.kept = written["read"], len(pairs)
-    ledger.entries = [
-        LedgerEntry(row, line, files[file], Reason(reason), detail)
-        for row, line, file, reason, detail in written["entries"]
-    ]
-    damaged = (f"the cache in {entry.folder.parent} was damaged, and the table was read again",) * entry.was_damaged
-    described: dict[str, Any] = {
-        name: tuple(written[name]) if isinstance(written[name], list) else written[name] for name in _DESCRIBED
-    }
-    return Table(
-        path=name,
-        pairs=pairs,
-        rows=pairs.rows,
-        ledger=ledger,
-        inputs=tuple(Input(**one) for one in written["inputs"]),
-        files=() if files == [name] else tuple(zip(written["starts"], files, strict=True)),
-        notes=(
-            *damaged,
-            f"the table is larger than {LARGE_BYTES / 2**20:.0f} MiB: its {len(pairs):,} pairs are in the cache, in "
-            f"{entry.folder} (another place: the environment variable {FOLDER_VARIABLE})",
-        ),
-        **described,
-    )
+def _read(reader: _Reader) -> Table:
+    """Return what a reader reads: the pairs of a small table in memory, those of a large one in files."""
+    kept, first, size = iter(reader), list[tuple[int, Pair]](), 0
+    for row, pair in kept:
+        first.append((row, pair))
+        size += len(pair.source) + len(pair.target)
+        if size >= LARGE_CHARACTERS:
+            stored = StoredPairs(chain(first, kept))
+            where = f"in files of this process in {folder_of_files()} (another place: {FOLDER_VARIABLE})"
+            note = f"the table is large: its {len(stored):,} pairs are {where}"
+            return replace(reader.all, pairs=stored, rows=stored.rows, notes=(note,))
+    return replace(reader.all, pairs=[pair for _, pair in first], rows=[row for row, _ in first])
 
 
 # Files
@@ -332,21 +271,3 @@ def _listed(path: str) -> list[str]:
             raise TableError("no file matches this pattern", where=path)
         return matches
     return [path]
-
-
-def _text_size(files: Sequence[str]) -> int:
-    """Return about how many bytes of text files have; 0 for what is missing, whose error the reader has."""
-    total = 0
-    for path in (part for file in files for part in table_files(file)):
-        try:
-            size = path.stat().st_size if path.is_file() else 0
-        except (OSError, ValueError):
-            return 0
-        is_packed = path.suffix.lower() in (*COMPRESSIONS, *_BINARY)
-        total += size * (_PACKED_TIMES if is_packed else 1)
-    return total
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns

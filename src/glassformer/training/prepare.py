@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.cache import cached, digest_of, key_of
 from glassformer.data.columns import held_out_columns
 from glassformer.data.corpus import Corpus, Encoded, Sequences, Tokenizers, encode_pairs, encode_training, spread
 from glassformer.data.hallucinated import MIN_STEM, hallucinate, stems
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint
-from glassformer.data.splits import Overlap, TrainedSources, held_out_rows
-from glassformer.data.stored import StoredPairs
+from glassformer.data.splits import Overlap, TrainedSources, held_rows, source_hashes
 from glassformer.data.tables import Table
 from glassformer.errors import TableError
 from glassformer.inference.calibration import calibrate
@@ -27,7 +25,7 @@ from glassformer.inference.metrics import group_by_source
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.files import shown
-from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Calibration, Metrics, TrainingData
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.text import Tokenizer, grow_both, learn_both
@@ -46,8 +44,8 @@ class Prepared:
     """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table.
 
     `trained` are the sources to train on; `overlaps` count the rows to validate and test on that have one of them.
-    `notes` are about a large table: tokens that are learned from a sample, ids that were damaged. `tables` are what a
-    checkpoint says about the tables.
+    `notes` are about a large table: tokens that are learned from a sample. `tables` are what a checkpoint says about
+    the tables.
     """
 
     settings: Settings
@@ -138,7 +136,8 @@ def prepare(
     data = settings.data
     held_out = np.empty(0, np.int64)
     if valid is None:
-        held_out = held_out_rows(table.pairs, data.valid_fraction, data.max_valid_rows, settings.split_seed)
+        choice = data.valid_fraction, data.max_valid_rows, settings.split_seed
+        held_out = held_rows(source_hashes(table.pairs), *choice)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
@@ -147,8 +146,6 @@ def prepare(
     notes = _sample_notes(table, held_out, settings, tokenizers)
     tokenizers = _tokenizers(table, held_out, settings, tokenizers, grow=grow)
     encoded = encode_training(table, held_out, tokenizers, settings)
-    if encoded.was_damaged:
-        notes = ("the ids in the cache were damaged, and were computed again", *notes)
     train = encoded.corpus
     _record_too_long(encoded, table, settings, ledger)
     counts = train.source.counts(len(tokenizers[0])), train.target.counts(len(tokenizers[1]))
@@ -291,30 +288,16 @@ def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers:
 def _tokenizers(
     table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
 ) -> Tokenizers:
-    """Return the tokenizers that are given, or grow or learn them; those of a large table are in the cache then."""
+    """Return the tokenizers that are given, or grow or learn them."""
     if given is not None and not grow:
         return given
     pairs, tokens = table.pairs, settings.tokens
-
-    def learn() -> Tokenizers:
-        if given is not None:
-            return grow_both(given, _Others(pairs, held), tokens)
-        if not _is_sampled(n_rows := len(pairs) - len(held), settings):
-            return learn_both(_Others(pairs, held), tokens, table.inputs)
-        rows = np.delete(np.arange(len(pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
-        return learn_both([pairs[row] for row in rows.tolist()], tokens, table.inputs)
-
-    if not isinstance(pairs, StoredPairs):
-        return learn()
-    parts = {
-        "table": pairs.key,
-        "held": digest_of(held),
-        "tokens": tokens.model_dump(),
-        "given": None if given is None else tokenizers_to_dict(*given),
-    }
-    entry = cached(key_of("tokenizers", parts), lambda _: tokenizers_to_dict(*learn()))
-    found = tokenizers_from_dict(entry.description)
-    return found if given is None or list(map(len, given)) != list(map(len, found)) else given
+    if given is not None:
+        return grow_both(given, _Others(pairs, held), tokens)
+    if not _is_sampled(n_rows := len(pairs) - len(held), settings):
+        return learn_both(_Others(pairs, held), tokens, table.inputs)
+    rows = np.delete(np.arange(len(pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
+    return learn_both([pairs[row] for row in rows.tolist()], tokens, table.inputs)
 
 
 def _sample_notes(

@@ -188,19 +188,20 @@ def test_sigterm_lets_what_is_unfinished_be_removed(tmp_path):
     program = """
 import os, signal, sys
 from pathlib import Path
-from glassformer.data.cache import cached
+from glassformer.ship.storage.files import cleaned_up
 
-def write(folder):
-    (folder / "rows").write_text("x")
-    os.kill(os.getpid(), signal.SIGTERM)
-    raise AssertionError("it goes on")
-
-cached("key", write)
+with cleaned_up():
+    unfinished = Path("rows")
+    unfinished.write_text("x")
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("it goes on")
+    finally:
+        unfinished.unlink()
 """
-    environment = os.environ | {"GLASSFORMER_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_handler_of_sigterm_is_kept():
