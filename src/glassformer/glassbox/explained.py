@@ -262,9 +262,10 @@ class Explained:
         return {"source": self._vocabulary("source", seen), "target": self._vocabulary("target", {})}
 
     def _vocabulary(self, side: Side, seen: dict[str, int | str]) -> Vocabulary:
-        inputs = list(self._tokenizer(side).vocabulary.input_ids)
-        axis = vocabulary_axis(side, self.file.settings.model)
-        return Vocabulary(axis, self._specials(side), self._counts(side), inputs, seen)
+        tokenizer = self._tokenizer(side)
+        saved = {name: value for name, value in tokenizer.to_dict().items() if name not in ("pieces", "sentencepiece")}
+        axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
+        return Vocabulary(axis, self._specials(side), self._counts(side), inputs, seen, saved)
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:
         """All axes of a trace, with their lengths and labels."""

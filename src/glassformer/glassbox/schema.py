@@ -114,6 +114,7 @@ class Vocabulary(Strict):
 
     `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written. `inputs` are
     the ids of the tokens of the kind "input", `seen` the values of `text.seen.Seen`, if the model file has them.
+    `tokenizer` is that of the model file, without its pieces, and of SentencePiece without what splits a text.
     """
 
     axis: str
@@ -121,6 +122,7 @@ class Vocabulary(Strict):
     counts: list[int]
     inputs: list[int] = field(default_factory=list)
     seen: dict[str, int | str] = field(default_factory=dict)
+    tokenizer: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

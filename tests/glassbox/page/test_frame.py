@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ def test_the_page_says_that_it_opens_before_it_reads_the_trace(browser: Any, tra
 # Any text, in a file
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "bytes"])
+@pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe", "unigram"])
 def test_a_typed_text_gives_what_python_gives(window: Any, random_model: Any, kind: str) -> None:
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
     texts = (["ab cd", "éa b"], ["xy z", "zy x"])
-    model = random_model(shape, 5, kind, texts=texts)
+    more = {"algorithm": kind, "vocabulary_size": 30} if kind in ("bpe", "unigram") else {}
+    model = random_model(shape, 5, "subwords" if more else kind, texts=texts, **more)
     window.open(explain(model, "ab cd", weights=True, num_beams=3), "search")
     for text in ("cd ab", "éa"):
         expected = explain(model, text, num_beams=3)
@@ -81,14 +83,14 @@ def test_a_page_with_a_wide_beam_explains_other_texts_with_it(window: Any, case:
     assert window.page.input_value("[name=beams]") == "23"
 
 
-def test_a_file_that_cannot_open_another_text_says_why(window: Any, trace: Trace, random_model: Any) -> None:
+def test_a_file_that_cannot_open_another_text_says_why(window: Any, trace: Trace) -> None:
     window.open(without_weights(trace))
     assert "does not include the weights" in window.text("#ask")
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    words = ["red green blue", "green grey"] * 3
-    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
-    window.open(explain(model, "red grey", weights=True, num_beams=3))
-    assert "cannot split text into subwords" in window.text("#ask")
+    document = json.loads(trace.dumps())
+    for vocabulary in document["vocabularies"].values():
+        vocabulary["tokenizer"]["kind"] = "sentencepiece"
+    window.open(document)
+    assert "cannot split text into SentencePiece" in window.text("#ask")
     assert window.page.locator("[name=text]").count() == 0
 
 

@@ -1,4 +1,4 @@
-"""The page of a model with several inputs: the input of each token, and another symbol as an edit."""
+"""The page of a model with several inputs: the input of each token, another symbol as an edit, another source."""
 
 from __future__ import annotations
 
@@ -34,3 +34,13 @@ def test_another_symbol_gives_what_the_command_line_gives(window: Any, random_mo
     after = window.text("[data-side='after'] .token")
     assert after == expected.difference.beam.after.text.translate(str.maketrans(" ", "␣"))
     assert window.checks()[1] == 0
+    window.press("edit-none")
+    other = {"lemma": "cab", "tags": "PRS;V"}
+    for name, cell in other.items():
+        window.page.get_by_label(name, exact=True).first.fill(cell)
+    window.press("ask")
+    window.page.wait_for_selector("dd:has-text('cab')")
+    expected = explain(model, other, num_beams=3)
+    assert window.text("dl.answer .output") == expected.translation.translate(str.maketrans(" ", "␣"))
+    shown = [text for text in window.all(".chip .id", "each.textContent") if text.startswith("id ")]
+    assert shown == [f"id {token.id}" for token in expected.tokens.source]

@@ -90,7 +90,7 @@ def test_switching_off_a_head_gives_what_the_command_line_gives(window: Any, cas
     assert window.page.locator(".edited").count() == 0
 
 
-def test_a_subword_is_forced_by_a_click_although_the_page_cannot_split_texts(window: Any, random_model: Any) -> None:
+def test_a_subword_is_forced_by_a_click(window: Any, random_model: Any) -> None:
     shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
     words = ["red green blue", "green grey"] * 3
     model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)

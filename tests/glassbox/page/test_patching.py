@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
-from glassformer.paper.settings import ModelSettings
 from tests.glassbox.page.test_axe import axe, violations
 from tests.glassbox.page.test_sizes import FAULTS
 from tests.glassbox.page.test_walk import WIDER
@@ -292,16 +293,16 @@ def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any,
     assert window.page.locator("[aria-label='source'] .wrong").count() == 5
 
 
-def test_without_a_tokenizer_for_texts_one_token_is_another(window: Any, random_model: Any, trace: Trace) -> None:
-    """A page of subwords cannot split a text; one without weights cannot compute."""
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    words = ["red green blue", "green grey"] * 3
-    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
-    window.open(explain(model, "red grey", weights=True, num_beams=3), "whatif")
-    assert "cannot split text into subwords" in window.text("[aria-label='two texts']")
+def test_without_a_tokenizer_for_texts_one_token_is_another(window: Any, trace: Trace) -> None:
+    """A page of SentencePiece cannot split a text; one without weights cannot compute."""
+    document = json.loads(trace.dumps())
+    for vocabulary in document["vocabularies"].values():
+        vocabulary["tokenizer"]["kind"] = "sentencepiece"
+    window.open(document, "whatif")
+    assert "cannot split text into SentencePiece" in window.text("[aria-label='two texts']")
     assert window.page.locator("[name=other]").count() == 0
     window.page.locator("[data-key^='compare-token']").first.click()
     window.page.wait_for_selector(".pill:has-text('token ')")
     window.settle()
-    window.open(explain(model, "red grey", num_beams=3), "whatif")
+    window.open(without_weights(trace), "whatif")
     assert "does not include the weights" in window.text("#panel")

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import glassformer.ship.export
 from glassformer.errors import TextError
+from glassformer.glassbox.report import TOKENIZER
 from glassformer.paper.settings import SideSettings
 from glassformer.ship.export.programs import SHARED
 from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
@@ -156,7 +157,6 @@ PROGRAM = """
 const { Tokenizer, TextError } = await import(process.argv[1] + '/text.js');
 const { isBlank } = await import(process.argv[1] + '/segmenters.js');
 const { encodeSource } = await import(process.argv[1] + '/source.js');
-const page = await import(process.argv[2]);
 const { readFileSync } = await import('node:fs');
 const attempt = (compute) => {
   try { return compute(); } catch (error) { if (error instanceof TextError) return error.message; throw error; }
@@ -168,7 +168,6 @@ const answer = ({ saved, texts, ids, limit }) => {
     texts: texts.map((text) => ({
       blank: isBlank(text),
       pieces: attempt(() => tokenizer.split(text).map(([piece]) => piece)),
-      page: page.CAN_SPLIT.has(saved.kind) ? page.split(saved.settings, text.toWellFormed()) : null,
       encoded: attempt(() => encodeSource(tokenizer, text, limit)),
     })),
     decoded: ids.map((row) => tokenizer.decode(row)),
@@ -176,7 +175,6 @@ const answer = ({ saved, texts, ids, limit }) => {
 };
 process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, 'utf-8')).map(answer)));
 """
-PAGE_JS = RUNNERS.parents[2] / "glassbox" / "page" / "text.js"
 PARTS = [
     *"abcdeéßΣσςİ ▁-,.'0129", *"\t\n\x1c\x1f\x85\xa0\u2003\u3000\ufeff\u200b", "e\u0301", "각", "가", "ﬁ", "Å", "語",
     "👩‍👩‍👧", "🎉", "\U00010400", "q", "zz", "the ", " cat",
@@ -195,7 +193,7 @@ class Case(NamedTuple):
 def in_node(cases: Iterable[Case]) -> list[Any]:
     """All in one process."""
     given = [case._asdict() | {"saved": case.ours.to_dict(), "ours": None} for case in cases]
-    command = [str(NODE), "--input-type=module", "-e", PROGRAM, RUNNERS.as_uri(), PAGE_JS.as_uri()]
+    command = [str(NODE), "--input-type=module", "-e", PROGRAM, TOKENIZER.as_uri()]
     answer = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
     return json.loads(answer.stdout)
@@ -223,7 +221,6 @@ def test_in_javascript_text_becomes_the_same_ids_and_ids_the_same_text(kind: str
         pieces = ours.split(text)
         assert one["blank"] == (not text.strip()), repr(text)
         assert one["pieces"] == pieces, repr(text)
-        assert one["page"] in (None, pieces), repr(text)
         if not text.strip():
             assert one["encoded"] is None
         elif not has_id_for(ours, text):

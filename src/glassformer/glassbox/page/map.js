@@ -2,7 +2,6 @@
 
 import { button, el, range } from 'glassbox/dom.js';
 import { at, meanOf, percent } from 'glassbox/numbers.js';
-import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
@@ -75,11 +74,9 @@ function stack(app, here, side, sublayers) {
 const LETTERS = { source: 10, target: 13 };
 
 /** The tokens of a side as text, cut at the front to what fits in a block. */
-function short({ provenance }, side, tokens) {
-  const settings = provenance.settings.tokens;
-  const { kind } = settings[settings.shared ? 'source' : side];
+function short(trace, side, tokens) {
   const pieces = tokens.filter((token) => !['bos', 'eos', 'pad'].includes(token.kind)).map(({ text }) => text);
-  const text = [...(kind === 'bytes' ? visible(join({ kind }, pieces)) : pieces.map(visible).join(kind === 'words' ? ' ' : ''))];
+  const text = [...visible(trace.tokenizer(side).segmenter.join(pieces))];
   return text.length > LETTERS[side] ? `…${text.slice(1 - LETTERS[side]).join('')}` : text.join('') || tokens.at(-1).text;
 }
 

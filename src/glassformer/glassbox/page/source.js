@@ -1,11 +1,7 @@
-/**
- * The source of a trace: the tokens of a text, and what edits make of them.
- *
- * Characters, words and bytes can be split here; subwords need a library.
- */
+/** The source of a trace: the tokens of a text, and what edits make of them. */
 
 import { range } from 'glassbox/dom.js';
-import { CAN_SPLIT, split } from 'glassbox/text.js';
+import { encodeSource } from 'glassbox/tokenizer/source.js';
 
 export const idsOf = (tokens) => tokens.map(({ id }) => id);
 
@@ -33,40 +29,28 @@ export function tokensOf(trace, side, ids, given = []) {
 }
 
 /** Why this page cannot split a text into the tokens of the model, in words; '' if it can. */
-export function cannotSplit({ inputs, provenance }) {
-  const { kind } = provenance.settings.tokens.source;
-  if (inputs) return 'the model has several inputs, which this page cannot split into tokens';
-  return CAN_SPLIT.has(kind) ? '' : `this page cannot split text into ${kind === 'sentencepiece' ? 'SentencePiece' : kind}`;
+export const cannotSplit = (trace) =>
+  trace.tokenizer('source').canSplit ? '' : 'this page cannot split text into SentencePiece';
+
+/** The framed tokens of a source. Throws an error in words for one that the model does not take. */
+export function encode(base, source) {
+  const { data, model } = base.provenance.settings;
+  const tokenizer = base.tokenizer('source');
+  const positions = model.positions === 'learned' ? model.max_length - tokenizer.frame([]).length : Infinity;
+  const found = encodeSource(tokenizer, source, Math.min(data.max_source_length, positions));
+  if (!found) throw new Error('there is nothing to translate: the text is empty');
+  const before = tokenizer.frame([]).slice(1); // of the frame, which is in no input
+  return tokensOf(base, 'source', found.ids, [...before.map(() => null), ...found.tokens]);
 }
 
-/** The framed tokens of a text. Throws an error in words for a text that the model does not take. */
-export function encode(base, text) {
-  const { tokens, data, model } = base.provenance.settings;
-  const { axis, specials } = base.vocabularies.source;
-  if (!text.trim()) throw new Error('there is nothing to translate: the text is empty');
-  if (!text.isWellFormed()) throw new Error('the text contains a lone surrogate, which is not a character');
-  const pieces = split(tokens.source, text);
-  const frame = specials.bos === undefined ? 1 : 2;
-  const positions = model.positions === 'learned' ? model.max_length - frame : Infinity;
-  const limit = Math.min(data.max_source_length, positions);
-  if (pieces.length > limit)
-    throw new Error(`the text is longer than the model takes: ${pieces.length} tokens, at most ${limit}`);
-  const special = specialIds(base.vocabularies.source);
-  const ids = new Map(base.axes[axis].labels.map((label, id) => [label, id]).filter(([, id]) => !special.has(id)));
-  const unknown = pieces.map((piece) => (ids.has(piece) ? null : piece));
-  const missing = unknown.find((piece) => piece !== null);
-  if (missing !== undefined && specials.unk === undefined)
-    throw new Error(`“${missing}” is not in the vocabulary of the model`);
-  const found = pieces.map((piece) => ids.get(piece) ?? specials.unk);
-  const start = frame === 2 ? [specials.bos] : [];
-  const given = [...start.map(() => null), ...unknown].map((piece) => ({ unknown: piece }));
-  return tokensOf(base, 'source', [...start, ...found, specials.eos], given);
-}
+/** Why the text of a trace cannot be another one, in words; '' if it can. */
+export const cannotReplace = (base) =>
+  base.inputs ? 'the text of several inputs cannot be another one' : cannotSplit(base);
 
 /** The source tokens after the edits of it. */
 export function editedSource(base, edits) {
   const text = edits.findLast(({ kind }) => kind === 'text')?.text;
-  const source = text === undefined || cannotSplit(base) ? [...base.tokens.source] : encode(base, text);
+  const source = text === undefined || cannotReplace(base) ? [...base.tokens.source] : encode(base, text);
   const { axis } = base.vocabularies.source;
   for (const { kind, position, text } of edits) {
     if (kind !== 'token') continue;

@@ -7,8 +7,12 @@
 
 import { recompute } from 'glassbox/interpreter.js';
 import { readTensor } from 'glassbox/numbers.js';
+import { specialIds } from 'glassbox/source.js';
+import { Tokenizer } from 'glassbox/tokenizer/text.js';
 
 export const TOLERANCE = 1e-5;
+
+const tokenizers = new WeakMap(); // as a trace has it -> with its pieces
 
 export class Trace {
   /**
@@ -61,6 +65,17 @@ export class Trace {
       step,
       step.inputs.map((input) => this.get(input)),
     );
+  }
+
+  /** What splits and joins the texts of a side. @returns {Tokenizer} */
+  tokenizer(side) {
+    const { axis, inputs, tokenizer } = this.vocabularies[side];
+    if (!tokenizers.has(tokenizer)) {
+      const special = specialIds({ specials: tokenizer.specials, inputs });
+      const pieces = this.axes[axis].labels.filter((_, id) => !special.has(id));
+      tokenizers.set(tokenizer, new Tokenizer({ ...tokenizer, pieces }));
+    }
+    return tokenizers.get(tokenizer);
   }
 
   names() {

@@ -1,10 +1,8 @@
-/**
- * Another text: from the server, or computed by this page from the weights in the file. Characters, words and bytes can
- * be split here; subwords need a library.
- */
+/** Another text: from the server, or computed by this page from the weights in the file. */
 
 import { drawn } from 'glassbox/dom.js';
-import { cannotSplit, encode } from 'glassbox/source.js';
+import { cannotSplit } from 'glassbox/source.js';
+import { readSource } from 'glassbox/tokenizer/source.js';
 import { Trace } from 'glassbox/trace.js';
 import { traceText } from 'glassbox/whatif.js';
 
@@ -38,9 +36,9 @@ export async function traceOf(app, { text, inputs = null, target = null, beams =
 async function compute(app, { text, inputs, target }, beams) {
   if (app.server) return new Trace(await app.server.trace(inputs ?? text, target, beams));
   const reason = cannotOpen(app);
-  if (text === null) throw new Error(`the model takes one text, not the inputs ${Object.keys(inputs).join(', ').slice(0, 60)}`);
-  if (reason) throw new Error(`the text “${text.slice(0, 60)}” cannot be opened: ${reason}`);
-  const tokens = encode(app.first, text);
+  const { inputs: own } = app.first.tokenizer('source');
+  if (inputs && !own) throw new Error(`the model takes one text, not the inputs ${Object.keys(inputs).join(', ').slice(0, 60)}`);
+  if (reason) throw new Error(`the text “${(text ?? Object.values(inputs).join(', ')).slice(0, 60)}” cannot be opened: ${reason}`);
   await drawn(); // with "computing"
-  return traceText(app.first, text, tokens, beams);
+  return traceText(app.first, readSource(own, inputs ?? text), beams);
 }

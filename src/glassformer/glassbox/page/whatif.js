@@ -10,8 +10,8 @@ import { Model } from 'glassbox/model.js';
 import { filled, rowOf } from 'glassbox/numbers.js';
 import { logSumExp } from 'glassbox/interpreter.js';
 import { search } from 'glassbox/search.js';
-import { cannotSplit, seenOf, specialIds, tokensOf } from 'glassbox/source.js';
-import { join, split } from 'glassbox/text.js';
+import { cannotReplace, encode, seenOf, specialIds, tokensOf } from 'glassbox/source.js';
+import { cellsOf, readable } from 'glassbox/tokenizer/source.js';
 import { Trace } from 'glassbox/trace.js';
 
 const TOP = 10;
@@ -48,20 +48,23 @@ function computed(base, model, forced, words) {
 }
 
 /**
- * The trace of another text.
+ * The trace of another text. Throws an error in words for one that the model does not take.
  *
  * @param {Trace} base  with weights
- * @param {object[]} source  its framed tokens
+ * @param {string} source  a text, or the cells of several inputs as tokenizer/source.js has them
  * @param {number} beams  beam width; 1: greedy search
  * @returns {Trace}
  */
-export function traceText(base, text, source, beams) {
+export function traceText(base, source, beams) {
   const { beam } = base.search;
   const { training } = base;
+  const { inputs } = base.tokenizer('source');
+  const cells = cellsOf(inputs, source);
   const contract = {
     ...base.contract,
-    text,
-    tokens: { ...base.tokens, source },
+    text: readable(inputs, source),
+    inputs: inputs && Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]])),
+    tokens: { ...base.tokens, source: encode(base, source) },
     tensors: Object.fromEntries(Object.entries(base.tensors).filter(([name]) => !name.startsWith('evidence.'))),
     evidence: null,
     training: training && { ...training, checkpoints: [] }, // they translated the text of the file
@@ -93,10 +96,7 @@ const decoded = new Map();
 
 /** The text of the ids of a side. */
 export function decodeIds(trace, side, ids) {
-  const { axis } = trace.vocabularies[side];
-  const special = specialIds(trace.vocabularies[side]);
-  const pieces = ids.filter((id) => !special.has(id)).map((id) => trace.axes[axis].labels[id]);
-  const text = join(trace.provenance.settings.tokens[side], pieces);
+  const text = trace.tokenizer(side).decode(ids);
   decoded.set(text, ids);
   return text;
 }
@@ -107,7 +107,7 @@ function check(base, edits) {
   const attentions = base.attentions();
   const heads = base.axes.head.length;
   for (const edit of edits) {
-    if (edit.kind === 'text' && cannotSplit(base)) throw new Error(`there is no other text: ${cannotSplit(base)}`);
+    if (edit.kind === 'text' && cannotReplace(base)) throw new Error(`there is no other text: ${cannotReplace(base)}`);
     const name = edit.attention ?? (edit.sublayer?.endsWith('.feed_forward') ? null : edit.sublayer);
     if (name && !attentions.includes(name))
       throw new Error(`there is no attention ${name}; valid names: ${attentions.join(', ')}`);
@@ -128,13 +128,10 @@ function checkRows(edits, { source, target_in: inputs }) {
 function forcedIds(base, edits) {
   const prefix = edits.findLast((edit) => edit.kind === 'prefix');
   if (!prefix) return [];
-  const { labels } = base.axes[base.vocabularies.target.axis];
-  const special = specialIds(base.vocabularies.target);
-  const settings = base.provenance.settings.tokens.target;
-  if (['subwords', 'sentencepiece'].includes(settings.kind) && decoded.has(prefix.text)) return decoded.get(prefix.text);
-  return split(settings, prefix.text).map((piece) => {
-    const id = labels.findIndex((label, at) => label === piece && !special.has(at));
-    if (id < 0) throw new Error(`“${piece}” is not in the target vocabulary, so no answer can start with this prefix`);
+  const tokenizer = base.tokenizer('target');
+  if (['subwords', 'sentencepiece'].includes(tokenizer.kind) && decoded.has(prefix.text)) return decoded.get(prefix.text);
+  return tokenizer.tokens(prefix.text).map(({ id, unknown }) => {
+    if (unknown !== null) throw new Error(`“${unknown}” is not in the target vocabulary, so no answer can start with this prefix`);
     return id;
   });
 }

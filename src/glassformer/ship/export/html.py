@@ -36,7 +36,7 @@ POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
     "require-trusted-types-for 'script'; trusted-types glassformer"
 )
-_IMPORT = re.compile(r"^import (\{[^}]*\}) from '(?:\./)?([^']+)';\n", re.MULTILINE)
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '([^']+)';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
 
 
@@ -119,7 +119,7 @@ def modules() -> dict[str, str]:
 
 def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the names of a module and of all that it imports, each after those it imports."""
-    for imported in (_full_name(found) for _, found in _IMPORT.findall(sources[name])):
+    for _, imported in _IMPORT.findall(sources[name]):
         if imported not in known:
             known = _in_order(imported, sources, known)
     return (*known, name)
@@ -127,17 +127,12 @@ def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()
 
 def _enclosed(name: str, source: str) -> str:
     """Return a module as a function of its own scope that is called once, and its exports as exports of the whole."""
-    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(_full_name(found[2]))};\n", source)
+    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};\n", source)
     exported = ", ".join(found[1] for found in _EXPORT.findall(source))
     body = _EXPORT.sub(lambda found: found[1], source)
     variable = _variable(name)
     call = f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();"
     return f"{call}\nexport const {{ {exported} }} = {variable};\n"
-
-
-def _full_name(imported: str) -> str:
-    """Return the bare name of a module; those that ship with other exports too import each other by file names."""
-    return imported if "/" in imported else f"translator/{imported}"
 
 
 def _variable(name: str) -> str:

@@ -99,13 +99,14 @@ def describe_export(model_file: ModelFile) -> dict[str, Any]:
     }
 
 
-def write_programs(model_file: ModelFile, folder: Path, engine: str, others: Sequence[str] = ()) -> None:
+def write_programs(model_file: ModelFile, folder: Path, engine: str, others: Sequence[Path] = ()) -> None:
     """Write `run.py`, what it imports, `others` and `glassformer.json` into a folder that has all other files.
 
     `engine` is the program that computes the answers. The description has the SHA-256 of each file and, at its end,
     its own: the programs refuse a file that is another one.
     """
-    runners = {name: RUNNERS / name for name in ("run.py", "lines.py", "source.py", "text.py", *others)}
+    runners = {name: RUNNERS / name for name in ("run.py", "lines.py", "source.py", "text.py")}
+    runners |= {path.name: path for path in others}
     runners |= {"engine.py": RUNNERS / engine, **{path.name: path for path in SHARED}}
     if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
         runners[CUTTER.name] = CUTTER

@@ -4,7 +4,6 @@ import { bdi, button, el, section, table, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/differences.js';
 import { explainCommand, quoted } from 'glassbox/result.js';
-import { normalize } from 'glassbox/text.js';
 import { cannotOpen, traceOf } from 'glassbox/typing.js';
 import { visible as withSpaces } from 'glassbox/trace.js';
 
@@ -67,10 +66,8 @@ const kinds = (groups, total) =>
 
 /** The kind of error, from the texts alone. */
 function groupOf(app, { source, parts }, isProse) {
-  const { axis } = app.trace.vocabularies.source;
-  const settings = app.trace.provenance.settings.tokens.source;
-  const known = new Set(app.trace.axes[axis].labels);
-  if (settings.kind === 'characters' && [...normalize(settings, source)].some((letter) => !known.has(letter)))
+  const tokenizer = app.trace.tokenizer('source');
+  if (tokenizer.kind === 'characters' && tokenizer.split(source).some(([letter]) => !tokenizer.ids.has(letter)))
     return 'unknown characters in the source';
   return isProse ? kindOfWords(parts) : kindOf(parts);
 }
@@ -118,7 +115,7 @@ function group(app, name, examples, i, isProse) {
 
 /** A button that opens the pair; where this page cannot, one that shows the command that does it, and copies it. */
 function opener(app, { source, gold }) {
-  if (!cannotOpen(app)) {
+  if (!cannotOpen(app) && (app.server || !app.base.inputs)) {
     const open = async () => app.open(await traceOf(app, { text: source, target: app.server ? gold : null }));
     return button('open', open, { class: 'link' });
   }

@@ -5,7 +5,7 @@ import { titleOf } from 'glassbox/labels.js';
 import { digits, percent } from 'glassbox/numbers.js';
 import { isOfSource, isPatch, Patching } from 'glassbox/patching.js';
 import { picture } from 'glassbox/picture.js';
-import { cannotSplit } from 'glassbox/source.js';
+import { cannotReplace } from 'glassbox/source.js';
 import { editsOf } from 'glassbox/story/wrong.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -14,7 +14,7 @@ const known = new WeakMap(); // trace -> the last patching of it
 
 export function twoTexts(app) {
   const { base } = app;
-  const reason = base.hasWeights || base.inputs ? cannotSplit(base) : '';
+  const reason = base.hasWeights || base.inputs ? cannotReplace(base) : '';
   const compare = async (words) => {
     await app.edit([...app.words.filter((other) => !isOfSource(other) && !isPatch(other)), words]);
     const first = app.edited?.difference.beam.first_changed_step;

@@ -4,7 +4,6 @@ import { cut, image, svg } from 'glassbox/dom.js';
 import { heat } from 'glassbox/heat.js';
 import { titleOf } from 'glassbox/labels.js';
 import { at, headOf, percent } from 'glassbox/numbers.js';
-import { join } from 'glassbox/text.js';
 import { visible } from 'glassbox/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
@@ -48,10 +47,8 @@ export const tokenBox = ({ x, width, text }, y, kind = '', options = {}) =>
 export const quoted = (token) => `“${visible(token.text ?? token)}”`;
 
 /** What is written before a step: "“July 20, 19”". */
-export function sofar({ tokens, provenance }, row) {
-  const pieces = tokens.target_out.slice(0, row).filter(({ kind }) => kind !== 'eos').map(({ text }) => text);
-  return row ? quoted(join(provenance.settings.tokens.target, pieces)) : 'empty';
-}
+export const sofar = (trace, row) =>
+  row ? quoted(trace.tokenizer('target').decode(trace.tokens.target_out.slice(0, row).map(({ id }) => id))) : 'empty';
 
 /** Steps, such as "step 9, which reads “1” and writes “4”". */
 export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>

@@ -5,10 +5,9 @@ import { button, drawn, el } from 'glassbox/dom.js';
 import { named } from 'glassbox/numbers.js';
 import { Trace } from 'glassbox/trace.js';
 import { show } from 'glassbox/view.js';
-import { tokensOf } from 'glassbox/source.js';
 import { traceText } from 'glassbox/whatif.js';
 import { addressOf } from 'translator/answers.js';
-import { Tokenizer, Translator, cellsOf, decodeParts, encodeSource, readTensor, readable } from 'translator/engine.js';
+import { Tokenizer, Translator, decodeParts, readTensor, readable } from 'translator/engine.js';
 import { fieldsOf } from 'translator/inputs.js';
 
 /** Replace the page by the glass box of a source. */
@@ -25,17 +24,8 @@ export async function openGlassBox(description, parts, source, beams) {
 
 /** The trace of a source. Throws an error in words for one that has none. */
 export function traceOf(description, parts, source, beams) {
-  const { template } = description;
-  if (!template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
-  const tokenizer = new Tokenizer(description.source);
-  const encoded = encodeSource(tokenizer, source, description.max_source_tokens);
-  if (!encoded) throw new Error('there is nothing to explain: the text is empty');
-  const base = baseTrace(description, parts, tokenizer, new Tokenizer(description.target));
-  const { inputs } = tokenizer;
-  const cells = cellsOf(inputs, source);
-  if (inputs) base.contract.inputs = Object.fromEntries(inputs.map(({ name }, i) => [name, cells[i]]));
-  const given = [...(encoded.ids[0] === tokenizer.bos ? [{}] : []), ...encoded.tokens]; // the frame has no input
-  const trace = traceText(base, readable(inputs, source), tokensOf(base, 'source', encoded.ids, given), beams);
+  if (!description.template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
+  const trace = traceText(baseTrace(description, parts), source, beams);
   const n = description.models.length;
   if (n === 1 && beams !== description.calibration.num_beams) return trace;
   const [{ text, probability }] = new Translator(description, parts).answers([source], beams, true);
@@ -45,7 +35,7 @@ export function traceOf(description, parts, source, beams) {
 }
 
 /** The template with the weights and the labels of the vocabularies. */
-function baseTrace({ template, tensors, weight_bytes: size }, parts, source, target) {
+function baseTrace({ template, tensors, weight_bytes: size, ...sides }, parts) {
   const bytes = decodeParts(parts, size);
   const weights = new Map();
   const entries = {};
@@ -55,9 +45,8 @@ function baseTrace({ template, tensors, weight_bytes: size }, parts, source, tar
     entries[entry.name] = { axes, dtype: 'float32', data: '', origin: 'weight' };
   }
   const axes = { ...template.axes };
-  const { vocabularies } = template;
-  axes[vocabularies.source.axis] = { ...axes[vocabularies.source.axis], labels: source.pieces };
-  axes[vocabularies.target.axis] = { ...axes[vocabularies.target.axis], labels: target.pieces };
+  for (const [side, { axis }] of Object.entries(template.vocabularies))
+    axes[axis] = { ...axes[axis], labels: new Tokenizer(sides[side]).pieces };
   return new Trace({ ...template, axes, tensors: { ...template.tensors, ...entries } }, weights);
 }
 

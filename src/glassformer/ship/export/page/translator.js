@@ -8,8 +8,8 @@
  */
 
 import { unlikeWords } from 'glassbox/seen.js';
-import { encodeSource, readSource } from 'translator/source.js';
-import { TextError, Tokenizer } from 'translator/text.js';
+import { encodeSource, readSource } from 'glassbox/tokenizer/source.js';
+import { TextError, Tokenizer } from 'glassbox/tokenizer/text.js';
 import { Arena } from 'translator/arena.js';
 import { Ensemble } from 'translator/ensemble.js';
 import { Model } from 'translator/model.js';

@@ -61,6 +61,9 @@ export function subwords(saved) {
   };
 }
 
+/** The pieces of an imported model; to split a text needs its library. */
+export const sentencepiece = () => ({ join: (pieces) => pieces.join('').replaceAll(MARK, ' ').trim() });
+
 /** BPE: the pair of the earliest merge is joined first, from the left. An unknown character joins nothing. */
 function bpe({ merges }) {
   const ranks = new Map(); // left -> right -> rank

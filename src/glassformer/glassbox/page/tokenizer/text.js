@@ -1,6 +1,6 @@
 /**
- * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token but those of
- * imported models. It needs no library.
+ * Text to ids and back, exactly as glassformer/text/ does it, for all kinds of token; those of imported models are
+ * only joined. It needs no library.
  *
  *     const source = new Tokenizer(description.source);            // description: the object of glassformer.json
  *     const ids = source.frame(source.encode(text));         // encodeSource of source.js also checks the length
@@ -9,7 +9,7 @@
  * Characters are Unicode code points, never UTF-16 units. Text never becomes a special token.
  */
 
-import { bytes, characters, strip, subwords, words } from './segmenters.js';
+import { bytes, characters, sentencepiece, strip, subwords, words } from './segmenters.js';
 
 /** A text that the model does not take. `details` are facts in words, `leftOut` says why its row is left empty. */
 export class TextError extends Error {
@@ -19,7 +19,7 @@ export class TextError extends Error {
   }
 }
 
-const SEGMENTERS = { characters, words, bytes, subwords };
+const SEGMENTERS = { characters, words, bytes, subwords, sentencepiece };
 
 /** The form "U+0041" of a character. */
 export const codePoint = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
@@ -66,12 +66,17 @@ export class Tokenizer {
     this.isSpecial = new Set([...written.keys(), ...this.inputIds.values()]);
   }
 
+  get canSplit() {
+    return Boolean(this.segmenter.split);
+  }
+
   get size() {
     return this.pieces.length;
   }
 
   /** The pieces of the normalized text, each with the part of it that it is made of; unknown ones are kept unchanged. */
   split(text) {
+    if (!this.canSplit) throw new TextError('a text is split into tokens of SentencePiece by a library');
     const surrogate = /\p{Surrogate}/u.exec(text);
     if (surrogate) {
       const code = codePoint(surrogate[0]);
