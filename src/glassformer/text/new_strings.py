@@ -18,5 +18,8 @@ def _has(bits: bytes, string: Sequence[int]) -> bool:
     for token in string:
         hashed = (hashed ^ (token + 1)) * FACTOR & 0xFFFFFFFF
         hashed ^= hashed >> 15
-    places = ((hashed + probe * (hashed >> 17 | 1)) & (8 * len(bits) - 1) for probe in range(PROBES))
-    return all(bits[place >> 3] >> (place & 7) & 1 for place in places)
+    for probe in range(PROBES):
+        place = (hashed + probe * (hashed >> 17 | 1)) & (8 * len(bits) - 1)
+        if not bits[place >> 3] >> (place & 7) & 1:
+            return False
+    return True

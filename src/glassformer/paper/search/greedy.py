@@ -34,10 +34,11 @@ def greedy_search(
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
         found = constraints.constrain(log_probs, time, rows).best(np.zeros(last.shape, dtype=np.float32), 2)
-        check_finite(found.newest[:, :1], np.array(stay)[:, None], rows, time)
         best = zip(rows, found.token.tolist(), found.newest.tolist(), strict=True)
         for line, (row, tokens, newest) in enumerate(best):
             if stay[line]:
+                if not math.isfinite(newest[0]):
+                    check_finite(found.newest[:, :1], np.array(stay)[:, None], rows, time)
                 ids[row].append(tokens[0])
                 scores[row].append(newest[0])
                 margins[row] = min([margins[row], *(newest[0] - other for other in newest[1:])])

@@ -42,8 +42,8 @@ class LogProbs:
         The others are not renormalized, so that scores are those of the model.
         """
         values = self._copy()
-        if forbidden:
-            values[..., list(forbidden)] = -np.inf
+        for token in forbidden:
+            values[..., token] = -np.inf
         for line, token in forced.items():
             allowed = values[line, :, token].copy()
             values[line] = -np.inf
