@@ -75,7 +75,7 @@ class BlockEncoder:
 
 def count_characters(texts: Iterable[str], settings: SideSettings) -> Counter[str]:
     """Return how often each character occurs in normalized texts. Raises TextError for a lone surrogate."""
-    counts = np.zeros(_CODE_POINTS, np.int64)
+    counts = np.zeros(0, np.int64)  # as long as the largest code point needs
     rows = 0
     for block in _blocks(texts):
         codes = _code_points(block, settings)
@@ -83,8 +83,10 @@ def count_characters(texts: Iterable[str], settings: SideSettings) -> Counter[st
             for row, text in enumerate(block, start=rows + 1):
                 normalize(text, settings, f"text {row}")
         else:
-            counts += np.bincount(codes, minlength=_CODE_POINTS)
-            counts[0] -= len(block)
+            found = np.bincount(codes, minlength=len(counts))
+            found[: len(counts)] += counts
+            found[0] -= len(block)
+            counts = found
         rows += len(block)
     return Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts).tolist()})
 
