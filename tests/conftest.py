@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -36,10 +36,17 @@ hypothesis.settings.register_profile("no timings", deadline=None, max_examples=4
 hypothesis.settings.load_profile("no timings")
 
 
-def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector does not go through it again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: the garbage collector does not go through it again, and seldom through the rest."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
