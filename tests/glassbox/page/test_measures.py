@@ -247,7 +247,7 @@ def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace:
     for name in ("embedding", "qkv", "attention", "norm", "heads", "search", "alignment", "logits"):
         window.panel(name)
         tops = window.all(
-            "#panel table, #panel .picture, #panel .tree svg, #panel .picture-box svg, #panel .bars",
+            "#panel table, #panel .picture, #panel .tree svg, #panel .heatmap, #panel .bars",
             "each.getBoundingClientRect().top",
         )
         assert min(tops) < 560, name
@@ -276,8 +276,9 @@ def test_numbers_outside_of_matrices_open_the_inspector(window: Any, trace: Trac
         assert window.value == float(trace.array(tensor)[tuple(map(int, cell.split(",")))]), name
         window.press("close")
     window.panel("alignment")
-    window.page.focus("[data-evidence='occlusion'] .cell[tabindex='0']")
-    window.page.keyboard.press("ArrowRight")
+    window.page.focus("[data-evidence='occlusion'] .heatmap")
+    for _ in range(2):  # to the first cell, and on
+        window.page.keyboard.press("ArrowRight")
     window.page.keyboard.press("Enter")
     assert window.value == float(trace.array("evidence.occlusion")[0, 1])
     window.panel("space")

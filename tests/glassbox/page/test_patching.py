@@ -137,11 +137,11 @@ def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, tr
     assert float(window.page.get_attribute("[data-explained]", "data-explained")) >= 0.95
     n_source, n_heads = len(trace.tokens.source), trace.axes["head"].length
     pictures = window.page.locator("[aria-label='two texts'] figure")
-    assert [pictures.nth(i).locator("g.cell").count() for i in range(2)] == [
+    assert [pictures.nth(i).locator("text.number").count() for i in range(2)] == [
         2 * (n_heads + 1) * n_source,
         2 * (2 * n_heads + 1) * (first + 1),
     ]
-    pictures.nth(0).locator(f"g.cell[data-row='{n_heads + 1}'][data-column='2']").click()
+    pictures.nth(0).locator("text.number").nth((n_heads + 1) * n_source + 2).click()
     patch = "patch encoder.1 row 2"
     window.page.wait_for_selector(f"[data-key='edit-{patch}']")
     window.settle()

@@ -422,9 +422,10 @@ def test_figures_and_matrices_are_saved_as_svg_and_as_csv(window: Any, trace: Tr
     flat = trace.array(name).reshape(-1, len(trace.tokens.source))
     assert table == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
     matrix = ElementTree.fromstring(window.saved(f"[data-stage='{name}'] [data-key^='svg-']"))
-    numbers = [float(each.text.split(": ")[1]) for each in matrix.iter(f"{SVG}title")]
-    assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=1e-4)
-    assert "rgb(47, 127, 214)" in {each.get("fill") for each in matrix.iter(f"{SVG}rect")}
+    texts = [each.text for each in matrix.iter(f"{SVG}text")][-trace.array(name)[1].size :]
+    numbers = [float(text.replace("·", "0").replace("−", "-")) for text in texts]
+    assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=6e-3)
+    assert "rgb(47, 127, 214)" in {each.get("fill") for each in matrix.iter(f"{SVG}path")}
 
     window.panel("heads")
     names, n_heads = attentions(trace), trace.axes["head"].length
@@ -434,7 +435,7 @@ def test_figures_and_matrices_are_saved_as_svg_and_as_csv(window: Any, trace: Tr
     lines = window.saved("#panel [data-key='csv-heads']").splitlines()
     assert len(lines) == 1 + len(names) * n_heads
     assert lines[1].startswith(f"{names[0]},0,")
-    assert window.page.locator(".picture-box.visually-hidden").count() == 0
+    assert window.page.locator(".heatmap-box.visually-hidden").count() == 0
 
     for panel in ("heads", "attention", "search", "space", "alignment"):
         window.panel(panel)

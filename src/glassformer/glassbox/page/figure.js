@@ -47,7 +47,7 @@ const nameOf = (title) => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/
 
 /** A picture that is made to be saved: it is in the page for a moment, which gives it its colors. */
 function drawn(image) {
-  const box = el('div.picture-box.visually-hidden', image);
+  const box = el('div.heatmap-box.visually-hidden', image);
   document.body.append(box);
   const text = standalone(image);
   box.remove();

@@ -3,10 +3,10 @@
 import { button, el, range } from 'glassbox/dom.js';
 import { operation, tensorTitle } from 'glassbox/labels.js';
 import { saveButtons } from 'glassbox/figure.js';
+import { heatmap } from 'glassbox/heatmap.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
-import { headOf, shapeText } from 'glassbox/numbers.js';
-import { picture } from 'glassbox/picture.js';
+import { headOf, named, shapeText } from 'glassbox/numbers.js';
 
 /** The check of a tensor: green, red, or gray where it cannot be recomputed; a sign and a word repeat the color. */
 export function badge(trace, name) {
@@ -56,14 +56,14 @@ export function stage(app, name, options = {}) {
 /** Stages that are one below the other where the panel has columns too: a short one leaves no gap below it. */
 export const together = (...stages) => el('div.together', stages);
 
-/** The numbers as a picture with their labels: of the head that is shown, and of a large tensor the first ones. */
+/** The numbers as a picture with their labels, of the head that is shown. */
 function imageOf(trace, name, whole, head = 0) {
   const { axes, shape, numbers } = headOf(whole, head);
-  const columns = shape.at(-1);
-  const rows = range(numbers.length / columns).map((row) => [...numbers.subarray(row * columns, (row + 1) * columns)]);
-  const labels = (axis, length) => range(length).map((i) => `${i} ${trace.label(axis, i)}`.trim());
-  const down = axes.length > 1 ? labels(axes[0], rows.length) : [''];
-  return picture(name, rows, down, labels(axes.at(-1), columns)).querySelector('.scroller > svg');
+  const [down, across] = axes.length > 1 ? axes : ['', axes[0]];
+  const [height, width] = axes.length > 1 ? shape : [1, shape[0]];
+  const labels = (axis, length) => range(length).map((i) => (axis ? `${i} ${trace.label(axis, i)}`.trim() : ''));
+  const x = named([down, across], [height, width], numbers);
+  return heatmap(name, x, { rows: labels(down, height), columns: labels(across, width) }).querySelector('.scroller > svg');
 }
 
 /** All numbers of a tensor, a row for each of its last axis but one, with the labels. */

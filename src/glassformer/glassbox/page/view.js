@@ -20,7 +20,7 @@ const SCROLLED = [
   ['#tabs', '[aria-current]'],
   ['#steps .track', '[aria-current]'],
   ['#panel .tree', '[aria-current]'],
-  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .story-frame'],
+  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .heatmap .row'],
 ]; // boxes, and what is current in them
 const printed = matchMedia('print');
 

@@ -1,9 +1,9 @@
 /** Alignment: cross-attention, occlusion and gradient × input side by side; attention alone is not an explanation. */
 
 import { button, choices, el, range, row as line, section, table } from 'glassbox/dom.js';
-import { digits, rowOf } from 'glassbox/numbers.js';
+import { digits } from 'glassbox/numbers.js';
 import { canMeasure, measure } from 'glassbox/evidence.js';
-import { picture } from 'glassbox/picture.js';
+import { heatmap } from 'glassbox/heatmap.js';
 import { visible } from 'glassbox/trace.js';
 
 const WORDS = {
@@ -63,7 +63,6 @@ const whyAbsent = (app) =>
 function one(app, kind) {
   const { trace } = app;
   const name = trace.evidence[kind];
-  const x = trace.get(name);
   const by = trace.evidence.occluded_by;
   const how = by === 'mask' ? ' Occluded tokens are masked.' : ` Occluded tokens are replaced by ${by}.`;
   const outputs = trace.tokens.target_out.map((token) => visible(token.text));
@@ -73,11 +72,13 @@ function one(app, kind) {
     '',
     { data: { evidence: kind } },
     el('p.words', WORDS[kind] + (kind === 'occlusion' ? how : '')),
-    picture(NAMES[kind], range(x.shape[0]).map((row) => rowOf(x, row)), outputs, sources, {
+    heatmap(NAMES[kind], trace.get(name), {
+      rows: outputs,
+      columns: sources,
       scale: kind === 'attention' ? 1 : undefined,
       row: app.row,
-      lights: ['t', 's'],
-      onPick: (row, column) => app.pick(name, [row, column]),
+      cellAt: app.state.tensor === name ? app.state.cell : null,
+      onPick: (row, column) => app.pick(name, [row, column], `heatmap-${NAMES[kind]}`),
     }),
   );
 }

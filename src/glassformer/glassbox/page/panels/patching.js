@@ -1,10 +1,10 @@
 /** Two texts: what makes the other one, and which of its activations, patched into the own text, change the answer. */
 
 import { bdi, button, el, section, textField } from 'glassbox/dom.js';
+import { heatmap } from 'glassbox/heatmap.js';
 import { titleOf } from 'glassbox/labels.js';
-import { digits, percent } from 'glassbox/numbers.js';
+import { digits, named, percent } from 'glassbox/numbers.js';
 import { isOfSource, isPatch, Patching } from 'glassbox/patching.js';
-import { picture } from 'glassbox/picture.js';
 import { cannotReplace } from 'glassbox/source.js';
 import { editsOf } from 'glassbox/story/wrong.js';
 import { visible } from 'glassbox/trace.js';
@@ -91,13 +91,13 @@ const nameOf = ({ tensor, head }) => {
 function effects(app, { best: { heads, effect }, places, effects: all }, words) {
   const { base } = app;
   const apply = () => app.edit([...words, ...heads.map((patch) => patch.words)]);
-  const side = (name, kind, label) => {
+  const side = (name, axis, label) => {
     const ofSide = places.filter(({ tensor }) => tensor.startsWith(name));
     const rows = [...Map.groupBy(ofSide, nameOf).values()];
-    const numbers = rows.map((patches) => patches.map((patch) => all.get(patch.words)));
+    const numbers = named(['part', axis], [rows.length, rows[0].length], Float64Array.from(ofSide, ({ words }) => all.get(words)));
     const onPick = (i, at) => app.toggleEdit(rows[i][at].words);
-    const [down, across] = [rows.map(([first]) => nameOf(first)), rows[0].map(({ row }) => label(row))];
-    return picture(`${name}: effect of each patch`, numbers, down, across, { lights: ['', kind], onPick });
+    const labels = { rows: rows.map(([first]) => nameOf(first)), columns: rows[0].map(({ row }) => label(row)) };
+    return heatmap(`${name}: effect of each patch`, numbers, { ...labels, onPick });
   };
   const link = ({ words: patch, tensor, attention, head, row }) => {
     const axis = tensor.startsWith('encoder') ? 'source' : 'target';
@@ -116,7 +116,7 @@ function effects(app, { best: { heads, effect }, places, effects: all }, words) 
     ),
     el('ul', heads.slice(0, MAX_LISTED).map(link), heads.length > MAX_LISTED ? el('li', `and ${heads.length - MAX_LISTED} more`) : null),
     el('p.hint', 'Effect of a patch alone: 0 as with this text, 1 as with the other one. Select a number to apply its patch.'),
-    side('encoder', 's', (i) => base.label('source', i)),
-    side('decoder', 't', String),
+    side('encoder', 'source', (i) => base.label('source', i)),
+    side('decoder', 'target', String),
   ];
 }

@@ -2,8 +2,8 @@
 
 import { bdi, button, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
 import { lines } from 'glassbox/chart.js';
-import { grouped, percent } from 'glassbox/numbers.js';
-import { picture } from 'glassbox/picture.js';
+import { heatmap } from 'glassbox/heatmap.js';
+import { grouped, named, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 const PAUSE = 900; // milliseconds between two checkpoints that are played
@@ -130,12 +130,10 @@ function answerOf(app, checkpoints, at, same) {
         return el('li', { class: i === at ? 'lit' : null }, words);
       }),
     ),
-    picture(
+    heatmap(
       'cross-attention weights, mean over layers and heads',
-      attention,
-      tokens.map(visible),
-      app.base.axes.source_key.labels.map(visible),
-      { scale: 1, lights: ['', 's'] },
+      named(['answer', 'source_key'], [tokens.length, attention[0].length], Float64Array.from(attention.flat())),
+      { rows: tokens.map(visible), columns: app.base.axes.source_key.labels.map(visible), scale: 1 },
     ),
   ];
 }

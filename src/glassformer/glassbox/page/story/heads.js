@@ -1,7 +1,6 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
 import { button, el, range } from 'glassbox/dom.js';
-import { figure } from 'glassbox/figure.js';
 import { kindOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
 import { dot, headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
@@ -36,7 +35,7 @@ export const heads = {
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => figure(`head ${one.head} of ${titleOf(one.name)}`, headTile(app, { ...one, row: rowOfHead(one, shared) }))),
+        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(one.name)}`, { ...one, row: rowOfHead(one, shared) })),
       ),
       more: shared && app.canEdit ? el('div.row', switchOff(app, shared)) : null,
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },

@@ -1,15 +1,14 @@
 /** What the screens of the story draw with: tokens in boxes, the weights of a head, and names of parts for people. */
 
-import { cut, image, svg } from 'glassbox/dom.js';
-import { heat } from 'glassbox/heat.js';
-import { titleOf } from 'glassbox/labels.js';
+import { cut, svg } from 'glassbox/dom.js';
+import { heatmap } from 'glassbox/heatmap.js';
 import { at, headOf, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
 const WIDEST = 928; // pixels of the card
 const LONGEST = 12; // letters of a token that are drawn
-const [CELL, TILE, SMALLEST] = [22, 300, 13]; // pixels of a cell, of the longest side of a tile, of a cell with a label
+const [CELL, TILE, SMALLEST, AROUND] = [22, 300, 13, 130]; // pixels of a cell, of the longest side of a tile, of a cell with a label, of the labels
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
 export const calibrated = ({ probability }) =>
@@ -63,36 +62,11 @@ export const probabilityOf = (trace, row) => {
 };
 
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
-export function headTile(app, { name, head, row }) {
+export function headTile(app, title, { name, head, row }) {
   const weights = headOf(app.trace.get(`${name}.weights`), head);
-  const [rows, columns] = weights.shape;
-  const cell = Math.min(CELL, TILE / Math.max(rows, columns));
+  const cell = Math.min(CELL, Math.min(TILE, roomOf(app) - AROUND) / Math.max(...weights.shape));
   const [down, across] = weights.axes.map((axis) => app.trace.axes[axis]);
-  const names = [down.predicted ?? down.labels, across.labels].map((texts) => texts.map((text) => cut(visible(text), 5)));
-  const isLabeled = cell >= SMALLEST;
-  const long = names.map((texts) => LETTER * Math.max(...texts.map((text) => text.length)));
-  const [left, top] = isLabeled ? [Math.max(60, 12 + long[0]), 42 + long[1]] : [60, 38];
-  const [width, height] = [columns * cell, rows * cell];
-  const [ofRows, ofColumns] = [down.predicted ? 'writes' : 'token', name.endsWith('cross') ? 'source tokens (keys)' : 'keys'];
-  const title = `layer ${name.split('.')[1]}, head ${head}`;
-  return image(
-    Math.max(left + width + 4, 220),
-    top + height + 4,
-    `${titleOf(name)}, head ${head}: rows are ${down.predicted ? 'output tokens' : 'queries'}, columns ${ofColumns}`,
-    svg('text.strong', { x: left, y: 13 }, title),
-    label(left, 30, `${ofColumns} →`),
-    label(left - 6, top - 6, `${ofRows} ↓`, 'end'),
-    svg('rect.ground', { x: left, y: top, width, height }),
-    heat(weights, 1, { x: left, y: top, width, height }),
-    isLabeled
-      ? [
-          names[0].map((text, i) => svg('text', { x: left - 6, y: top + (i + 0.5) * cell + 4, 'text-anchor': 'end', class: i === row ? 'strong' : '' }, text)),
-          names[1].map((text, i) => {
-            const [x, y] = [left + (i + 0.5) * cell + 4, top - 6];
-            return svg('text', { x, y, transform: `rotate(-90 ${x} ${y})` }, text);
-          }),
-        ]
-      : null,
-    row < 0 ? null : svg('rect.story-frame', { x: left, y: top + row * cell, width, height: cell }),
-  );
+  const [rows, columns] = [down.predicted ?? down.labels, across.labels].map((labels) => labels.map(visible));
+  const names = { down: down.predicted ? 'writes' : 'token', across: name.endsWith('cross') ? 'source tokens (keys)' : 'keys' };
+  return heatmap(title, weights, { ...names, ...(cell < SMALLEST ? {} : { rows, columns }), cell: [cell, cell], scale: 1, row });
 }

@@ -39,7 +39,7 @@ export const query = {
           ['position', 'source token', 'score', 'weight', 'weight times length of the value'],
           ...source.map((token, i) => [i, token.text, scores[i], weights[i], gives[i]]),
         ]),
-        figure(`weights of head ${head} in every step`, headTile(app, { name, head, row })),
+        headTile(app, `weights of head ${head} in every step`, { name, head, row }),
       ),
       proof: {
         label: 'Attention: every product behind these scores',
