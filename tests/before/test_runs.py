@@ -1,10 +1,8 @@
-"""The picture of a run, and runs compared."""
+"""Runs compared."""
 
 from __future__ import annotations
 
 import json
-import math
-from xml.etree import ElementTree
 
 import pytest
 
@@ -12,10 +10,7 @@ from glassformer.before.runs import compare_runs
 from glassformer.errors import RunError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.curve import MAX_POINTS, learning_curve, write_curve
 from glassformer.training.history import HistoryEvent
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def event(kind, step, **fields):
@@ -26,74 +21,6 @@ def event(kind, step, **fields):
 
 def validated(step, value, *, loss=1.0, best=True, metric="exact_match"):
     return event("validated", step, loss=loss, value=value, metric=metric, best=best)
-
-
-def lines_of(svg):
-    """The points of each line of a picture, by its class."""
-    found = ElementTree.fromstring(svg)
-    return {
-        line.get("class"): [tuple(map(float, point.split(","))) for point in (line.get("points") or "").split()]
-        for line in found.iter(f"{SVG}polyline")
-    }
-
-
-# The picture
-
-
-def test_a_smaller_loss_is_lower_and_a_later_step_is_further_right():
-    events = [event("progress", step, loss=8 / step) for step in (1, 2, 4)]
-    lines = lines_of(learning_curve([*events, validated(2, 0.25, loss=3.0), validated(4, 0.75, loss=2.5)]))
-    (x1, y1), (x2, y2), (x4, y4) = lines["train"]
-    assert x2 - x1 == pytest.approx((x4 - x2) / 2, abs=0.2)
-    assert y2 - y1 == pytest.approx(y4 - y2, abs=0.2)  # a logarithm: each time half the loss
-    assert y2 - y1 > 0
-    assert lines["metric"][0][1] > lines["metric"][1][1]
-    assert len(lines["valid"]) == 2
-
-
-def test_steps_that_are_trained_again_after_a_resume_replace_those_before():
-    first = [event("progress", step, loss=9.0) for step in (1, 2, 3, 4)]
-    again = [event("started", 2), event("progress", 3, loss=1.0)]
-    assert len(lines_of(learning_curve([*first, *again]))["train"]) == 3
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        [],
-        [event("started", 0)],
-        [event("progress", 1, loss=math.nan), event("progress", 2, loss=math.inf)],
-        [event("progress", 1, loss=0.0)],
-        [validated(1, 0.0)],
-        [validated(1, -3.0, loss=-1.0), validated(2, -3.0, loss=-1.0)],
-        [event("progress", "x", loss="y"), event("progress", None), validated(3, None, metric="<b>&")],
-    ],
-)
-def test_whatever_a_history_holds_the_picture_is_valid(events):
-    svg = learning_curve(events)
-    ElementTree.fromstring(svg)
-    assert "nan" not in svg
-    assert "inf" not in svg
-
-
-def test_a_long_history_is_thinned_and_keeps_its_end():
-    events = [event("progress", step, loss=1.0 + step) for step in range(1, 3001)]
-    points = lines_of(learning_curve(events))["train"]
-    assert len(points) <= MAX_POINTS
-    assert points[-1][0] == max(x for x, _ in points) == 704.0
-
-
-@pytest.mark.parametrize(("step", "loss"), [(10**400, 1.0), (4, 10**400), (4, 5e-324)])
-def test_numbers_that_no_run_has_do_not_end_the_training(tmp_path, step, loss):
-    line = {"event": "progress", "step": step, "loss": loss}
-    (tmp_path / "history.jsonl").write_text(json.dumps(line) + "\n")
-    write_curve(RunDirectory(tmp_path))
-
-
-def test_a_damaged_history_has_no_picture_and_no_error(tmp_path):
-    (tmp_path / "history.jsonl").write_text("{\n", encoding="utf-8")
-    write_curve(RunDirectory(tmp_path))
-    assert not RunDirectory(tmp_path).curve.exists()
 
 
 # Comparison

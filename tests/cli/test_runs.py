@@ -26,7 +26,3 @@ def test_the_table_and_json_say_the_same(call, folder):
     row = next(line for line in answer.out.splitlines() if line.startswith("one"))
     assert f"{one['metric']} {one['value']:.4f} at {one['best_step']}" in row
     assert f"{one['n_parameters']:,}" in row
-
-
-def test_the_run_has_its_picture(run):
-    assert "<polyline" in (run / "learning_curve.svg").read_text("utf-8")

@@ -59,7 +59,6 @@ def test_a_run_holds_what_the_design_promises(run):
         "errors.json",
         "held_out.jsonl",
         "sources.safetensors",
-        "learning_curve.svg",
         "checkpoints",
         "checkpoints/resume.safetensors",
         *(f"checkpoints/snapshot-{150 >> i:07d}.safetensors" for i in range(1, 6)),

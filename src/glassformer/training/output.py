@@ -17,8 +17,7 @@ from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import newest_step
-from glassformer.training.curve import write_curve
-from glassformer.training.events import Change, Event, Finished, Validated
+from glassformer.training.events import Change, Event, Finished
 from glassformer.training.prepare import Prepared
 from glassformer.training.validation import BEST_VALIDATION
 
@@ -95,8 +94,6 @@ class Output:
         """Append an event to the history."""
         if self.writes:
             self.directory.record(event.to_json())
-            if isinstance(event, Validated | Finished):
-                write_curve(self.directory)
 
     def snapshot(self, weights: Arrays, step: int) -> None:
         """Write a snapshot of the weights, which is kept."""

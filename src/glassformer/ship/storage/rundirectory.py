@@ -9,7 +9,6 @@ RUN/
 ├── sources.safetensors  the sources trained on, as hashes: what the overlap with other tables is counted with
 ├── held_out.jsonl       held-out rows, at most 1,000: what an export is checked on
 ├── README.md            a model card
-├── learning_curve.svg   the losses and the metric, as a picture
 ├── tensorboard/         its event files, if requested
 ├── members/             with --members: a run for each random seed; RUN then has no history and no checkpoints
 ├── .lock                exists while a process trains here
@@ -56,7 +55,6 @@ class RunDirectory:
         self.held_out = path / "held_out.jsonl"
         self.sources = path / "sources.safetensors"
         self.card = path / "README.md"
-        self.curve = path / "learning_curve.svg"
         self.members = path / "members"
         self.lock = path / ".lock"
         self.replaced = path / ".replaced"
@@ -192,7 +190,8 @@ class RunDirectory:
     def _is_own(self, file: Path) -> bool:
         """Return whether a run writes a file of this name."""
         own = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources, self.card}
-        own |= {self.curve, self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
+        own |= {self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
+        own |= {self.path / "learning_curve.svg"}  # of earlier versions
         return file in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
 
     # Replacement of a run
