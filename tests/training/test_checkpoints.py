@@ -58,7 +58,7 @@ def test_a_resumed_run_goes_on_bit_by_bit_as_if_it_had_not_stopped(tmp_path, fus
     save_resume(path, model, optimizer, saved(position))
     go_on(model, optimizer, 5)
     other, its_optimizer = made(2, fused)
-    assert load_resume(path, other, its_optimizer, "table").position == position
+    assert load_resume(path, other, its_optimizer).position == position
     go_on(other, its_optimizer, 5)
     for (name, one), (_, two) in zip(model.named_parameters(), other.named_parameters(), strict=True):
         assert torch.equal(one, two), name
@@ -80,23 +80,13 @@ def test_saving_changes_nothing_of_the_run(tmp_path):
     assert runs[0] == runs[1]
 
 
-def test_another_table_is_refused(tmp_path):
-    path = tmp_path / "resume.safetensors"
-    save_resume(path, *made(1, fused=False), saved(fingerprint="0123456789abcdef"))
-    with pytest.raises(RunError, match="the table is not the one that this run was trained on") as caught:
-        load_resume(path, *made(2, False), "fedcba9876543210")
-    assert (caught.value.got, caught.value.expected) == (
-        *("rows with fingerprint fedcba987654", "fingerprint 0123456789ab"),
-    )
-
-
 def test_a_model_of_another_shape_is_refused(tmp_path):
     path = tmp_path / "resume.safetensors"
     model, optimizer = made(1, fused=False)
     save_resume(path, model, optimizer, saved())
     other = Tiny(width=7)
     with pytest.raises(RunError, match="the saved weights do not fit the model of the recipe") as caught:
-        load_resume(path, other, torch.optim.AdamW(other.parameters()), "table")
+        load_resume(path, other, torch.optim.AdamW(other.parameters()))
     assert caught.value.hint == "restore the old recipe.toml, or start a new run"
 
 

@@ -165,21 +165,23 @@ def describe_environment(saved: Mapping[str, str], now: Mapping[str, str]) -> st
 def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path) -> None:
     """Raise RunError when a table is not that of the run whose checkpoint is at `path`."""
     before, now = saved.data, tables_of(table, valid)
-    if "table" not in before:  # of an earlier version
-        saved.check_table(now["fingerprint"], path)
+    if before.get("fingerprint") == now["fingerprint"]:
         return
-    hint = "restore the old table (--valid too, if there was one), or start a new run with --init"
-    if before["table"] != now["table"]:
-        got = f"{_shown(now, 'rows', 'table')} in {table.path}"
-        what, expected = "the table is not the one that this run was trained on", _shown(before, "rows", "table")
-        raise RunError(what, where=str(path), got=got, expected=expected, hint=hint)
-    if before.get("valid") != now.get("valid"):
+    what, got = (
+        "the table is not the one that this run was trained on",
+        f"{_shown(now, 'rows', 'table')} in {table.path}",
+    )
+    expected = _shown(before, "rows", "table")
+    if before.get("table") == now["table"]:
         what = "the validation table is not the one of this run"
         got, expected = (_shown(record, "valid_rows", "valid") for record in (now, before))
-        raise RunError(what, where=str(path), got=got, expected=expected, hint=hint)
+    hint = "restore the old table (--valid too, if there was one), or start a new run with --init"
+    raise RunError(what, where=str(path), got=got, expected=expected, hint=hint)
 
 
 def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
+    if "table" not in record:  # of an earlier version
+        return f"fingerprint {record.get('fingerprint', '')[:DIGITS]}"
     if name not in record:
         return "no validation table: held-out rows"
     return f"{int(record[rows]):,} rows with fingerprint {record[name][:DIGITS]}"

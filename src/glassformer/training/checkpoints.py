@@ -95,18 +95,6 @@ class SavedRun(BaseModel):
         """The tokenizers of source and target, which are not learned again: another library version may differ."""
         return tokenizers_from_dict(self.tokenizers)
 
-    def check_table(self, fingerprint: str, path: Path) -> None:
-        """Raise RunError when the pairs are not those of the run."""
-        found = self.data.get("fingerprint", "")
-        if found != fingerprint:
-            raise RunError(
-                "the table is not the one that this run was trained on",
-                where=str(path),
-                got=f"rows with fingerprint {fingerprint[:12]}",
-                expected=f"fingerprint {found[:12]}",
-                hint="restore the old table (--valid too, if there was one), or start a new run with --init",
-            )
-
 
 def save_resume(
     path: Path,
@@ -161,7 +149,6 @@ def load_resume(
     path: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    fingerprint: str,
     processes: Processes = Processes(),  # noqa: B008  (immutable)
 ) -> SavedRun:
     """Restore weights, optimizer and random state, and return what else the file says.
@@ -169,10 +156,10 @@ def load_resume(
     The number of processes may be another than that which saved the file. A process that was not there draws new random
     numbers.
 
-    Raises RunError when the table or the shape of the model have changed, ModelFileError for a damaged file.
+    Raises RunError when the shape of the model has changed, ModelFileError for a damaged file. That the table is the
+    same is checked before, by `before.resume`.
     """
     tensors, saved_run = _read_newest(path)
-    saved_run.check_table(fingerprint, path)
     saved = {name: array.shape for name, array in tensors.items() if name.startswith("model.")}
     if saved != {f"model.{name}": tuple(value.shape) for name, value in model.named_parameters()}:
         raise RunError(

@@ -395,8 +395,7 @@ class Run:
 
     def _load(self) -> SavedRun:
         """Read the newest checkpoint: weights, optimizer, random state, position."""
-        path, fingerprint = self.directory.resume, self.prepared.fingerprint
-        saved = load_resume(path, self.model, self.updater.optimizer, fingerprint, self.processes)
+        saved = load_resume(self.directory.resume, self.model, self.updater.optimizer, self.processes)
         if saved.damage:
             self.output.restore_previous()
         self.position.go_to(saved.position)
