@@ -40,10 +40,6 @@ class RunSummary:
     tokens_per_second: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The run as one JSON object."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -54,7 +50,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as one JSON object."""
-        return {"runs": [run.to_json() for run in self.runs], "left_out": self.left_out}
+        return {"runs": [asdict(run) for run in self.runs], "left_out": self.left_out}
 
 
 def compare_runs(folder: Path) -> Comparison:

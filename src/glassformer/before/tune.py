@@ -15,7 +15,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +54,6 @@ class Tried:
     minutes: float
     settings: Mapping[str, Any]
     error: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The trial as one JSON object."""
-        return asdict(self)
 
 
 class Tuning:

@@ -136,7 +136,7 @@ class Command(TyperCommand):
 
     def _check_given_once(self, ctx: typer.Context, args: list[str]) -> None:
         parser = self.make_parser(ctx)
-        single = [param for param in self.params if isinstance(param, TyperOption) and not _is_repeatable(param)]
+        single = [param for param in self.params if isinstance(param, TyperOption) and not param.multiple]
         for option in single:  # registered again, so that the parser keeps all values
             common: dict[str, Any] = {"obj": option, "dest": option.name}
             if option.is_flag:
@@ -170,7 +170,3 @@ class Command(TyperCommand):
                 raise UsageError(
                     f"the option {name} takes {option.nargs} values", expected=f"{name} {option.metavar}"
                 ) from None
-
-
-def _is_repeatable(option: TyperOption) -> bool:
-    return option.multiple or option.count

@@ -48,8 +48,11 @@ def evaluate(
     with a 95 % bootstrap interval, resampled over the sources.
     """
     from glassformer.inference.evaluation import evaluate
+    from glassformer.ship.storage.files import write_text
 
-    _check_page(page, columns, table)
+    check_output(page, "--report", overwrite=columns.overwrite, inputs=table)
+    if page is not None and columns.ledger is not None and page.resolve() == columns.ledger.resolve():
+        raise UsageError("--report and --ledger are the same file", where=str(page), hint="another --ledger")
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
@@ -59,23 +62,10 @@ def evaluate(
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     if page is not None:
-        _write_page(reporter, page, _error_page(model, translator, report, pairs, columns.data))
+        write_text(page, _error_page(model, translator, report, pairs, columns.data))
+        reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
     columns.write_ledger(reporter, pairs)
-
-
-def _check_page(page: Path | None, columns: opt.ColumnsWithLedger, table: str) -> None:
-    """Raise an error before any work for a page that cannot be written."""
-    check_output(page, "--report", overwrite=columns.overwrite, inputs=table)
-    if page is not None and columns.ledger is not None and page.resolve() == columns.ledger.resolve():
-        raise UsageError("--report and --ledger are the same file", where=str(page), hint="another --ledger")
-
-
-def _write_page(reporter: Reporter, path: Path, page: str) -> None:
-    from glassformer.ship.storage.files import write_text
-
-    write_text(path, page)
-    reporter.print(f"wrote {path}")
 
 
 def _error_page(model: Path, translator: Translator, report: Report, table: Table, data: dict[str, Any]) -> str:

@@ -278,11 +278,11 @@ def print_report(report: Report, table: str) -> None:
         columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
         if report.items_with_several_references:
             columns = ("source", "nearest gold", "answer", "edits", "targets")
-        worst = [
-            (*map(_short, (each.source, each.gold, each.answer)), str(each.edits), str(each.n_references))
-            for each in report.examples[:5]
-        ]
-        print_table("the worst answers", columns, [cells[: len(columns)] for cells in worst])
+        worst: list[tuple[Any, ...]] = []
+        for each in report.examples[:5]:
+            texts = (shortened(text, QUOTED) for text in (each.source, each.gold, each.answer))
+            worst.append((*texts, each.edits, each.n_references)[: len(columns)])
+        print_table("the worst answers", columns, worst)
 
 
 def _print_reliability(found: Reliability) -> None:
@@ -303,10 +303,6 @@ def _print_reliability(found: Reliability) -> None:
         ("minimum", "answers", "of all", "right", "95 % interval"),
         rows,
     )
-
-
-def _short(text: str) -> str:
-    return shortened(text, QUOTED)
 
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:

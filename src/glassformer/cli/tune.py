@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +57,7 @@ def tune(
     if best is None:
         raise typer.Exit(EXIT_INTERRUPTED)
     write_text(out / PAGE, html_page("Tuning", _parts(tuning)))
-    trials = [trial.to_json() for trial in tuning.trials]
+    trials = [asdict(trial) for trial in tuning.trials]
     result = {"best": best.number, "recipe": str(out / BEST), "importances": tuning.importances(), "trials": trials}
     reporter.result(result, lambda: standard_output().print(*_parts(tuning), sep="\n"))
     model = tuning.run_directory(best.number).path

@@ -1,4 +1,4 @@
-"""The events of a run for TensorBoard. Training knows nothing of it.
+"""The events of a run for TensorBoard. The loop of training knows nothing of it.
 
     log = open_log("tensorboard", "run")
     for event in run:
@@ -14,22 +14,15 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from glassformer.errors import MissingExtraError, UsageError, quoted
+from glassformer.training.events import Event
 
 METRICS = {
     "progress": ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second"),
     "validated": ("loss",),
 }
-
-
-class LoggedEvent(Protocol):
-    """An event of `training.events`."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The event as one JSON object."""
-        ...
 
 
 def open_log(name: str, run: str | Path, on_failure: Callable[[str], None] | None = None) -> Log:
@@ -60,7 +53,7 @@ class Log:
         self._file: Any = None
         self._has_failed = False
 
-    def __call__(self, event: LoggedEvent) -> None:
+    def __call__(self, event: Event) -> None:
         """Log an event."""
         if self._has_failed:
             return

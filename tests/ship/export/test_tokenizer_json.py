@@ -13,7 +13,7 @@ import pytest
 
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import Settings, SideSettings
-from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer, tokenizer_files
+from glassformer.ship.export.tokenizer_json import tokenizer_files, tokenizer_json
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, ascii68, learn
 
@@ -72,7 +72,7 @@ def drawn_ids(size: int, n: int = 100) -> list[list[int]]:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "decomposed" not in kind])
 def test_a_single_vocabulary_encodes_and_decodes_as_ours(kind: str, learned: dict[str, Tokenizer]) -> None:
     ours = learned[kind]
-    theirs = library(single_tokenizer(ours))
+    theirs = library(tokenizer_json(ours))
     for text in hard_texts():
         assert theirs.encode(text).ids == ours.frame(ours.encode(text)), repr(text)
     for ids in drawn_ids(len(ours)):
@@ -84,7 +84,7 @@ def test_joined_vocabularies_encode_sources_and_decode_targets(
     source: str, target: str, learned: dict[str, Tokenizer]
 ) -> None:
     ours, answers = learned[source], learned[target]
-    theirs = library(joined_tokenizer(ours, answers))
+    theirs = library(tokenizer_json(ours, answers))
     assert theirs.get_vocab_size() == len(answers) + len(ours)
     for text in hard_texts(40):
         expected = [len(answers) + token for token in ours.frame(ours.encode(text))]
@@ -95,13 +95,13 @@ def test_joined_vocabularies_encode_sources_and_decode_targets(
 
 def test_hand_computed_ids_and_text() -> None:
     # specials 0 to 3, then the characters in their order
-    theirs = library(single_tokenizer(learn(["ba "], SideSettings(kind="characters"))))
+    theirs = library(tokenizer_json(learn(["ba "], SideSettings(kind="characters"))))
     assert theirs.encode("ab z").ids == [1, 5, 6, 4, 3, 2]
     assert theirs.decode([1, 6, 4, 5, 2], skip_special_tokens=True) == "b a"
-    theirs = library(single_tokenizer(learn(["so it so"], SideSettings(kind="words"))))
+    theirs = library(tokenizer_json(learn(["so it so"], SideSettings(kind="words"))))
     assert theirs.encode("  it\u00a0so \x1c no").ids == [1, 5, 4, 3, 2]
     assert theirs.decode([5, 4], skip_special_tokens=True) == "it so"
-    theirs = library(single_tokenizer(learn(["x"], SideSettings(kind="bytes"))))
+    theirs = library(tokenizer_json(learn(["x"], SideSettings(kind="bytes"))))
     assert theirs.encode("é").ids == [1, 3 + 0xC3, 3 + 0xA9, 2]
     assert theirs.decode([3 + 0xC3, 3 + 0xA9, 3 + 0xC3, 3 + 0x41]) == "é\ufffdA"
 
@@ -110,7 +110,7 @@ def test_a_special_token_that_is_spelled_out_is_plain_text_even_where_it_is_a_wo
     ours = learn(["<eos> is a word"], SideSettings(kind="words"))
     (token,) = ours.encode("<eos>")
     assert token not in ours.vocabulary.special_ids
-    theirs = library(single_tokenizer(ours))
+    theirs = library(tokenizer_json(ours))
     assert theirs.encode("<eos>").ids == ours.frame([token])
     assert theirs.decode([token], skip_special_tokens=True) == "<eos>"
 
@@ -134,13 +134,11 @@ def test_files_have_the_tokenizers_own_ids_and_no_token_is_special(learned: dict
 @pytest.mark.parametrize("settings", [*KINDS.values()], ids=[*KINDS])
 def test_without_unk_an_unknown_character_is_an_error(settings: SideSettings) -> None:
     if settings.kind == "bytes":
-        assert library(single_tokenizer(learn(["a"], settings))).encode("漢").ids[1:-1] == [
-            3 + b for b in "漢".encode()
-        ]
+        assert library(tokenizer_json(learn(["a"], settings))).encode("漢").ids[1:-1] == [3 + b for b in "漢".encode()]
         return
     ours = learn(["ab ab"], settings.model_copy(update={"unknown": False}))
     assert ours.vocabulary.unk_id is None
-    theirs = library(single_tokenizer(ours))
+    theirs = library(tokenizer_json(ours))
     assert theirs.encode("ab").ids == ours.frame(ours.encode("ab"))
     with pytest.raises(Exception, match=r"(?i)unk"):
         theirs.encode("ab 漢")
@@ -148,7 +146,7 @@ def test_without_unk_an_unknown_character_is_an_error(settings: SideSettings) ->
 
 def test_ascii68_has_its_special_tokens_at_the_end() -> None:
     ours = ascii68()
-    theirs = library(single_tokenizer(ours))
+    theirs = library(tokenizer_json(ours))
     assert theirs.encode("A-z").ids == ours.frame(ours.encode("A-z"))
     assert theirs.encode("").ids == [65, 66]
     assert theirs.decode([65, *ours.encode("A-z, 9"), 66, 67], skip_special_tokens=True) == "A-z, 9"
@@ -156,7 +154,7 @@ def test_ascii68_has_its_special_tokens_at_the_end() -> None:
 
 def test_lower_case_is_pythons_for_every_letter_and_for_sigma() -> None:
     ours = learn(["a"], SideSettings(kind="bytes", normalization="none", lowercase=True))
-    theirs = library(single_tokenizer(ours))
+    theirs = library(tokenizer_json(ours))
     letters = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "L"]
     for start in range(0, len(letters), 500):
         text = " ".join(letters[start : start + 500])
@@ -170,7 +168,7 @@ def test_lower_case_is_pythons_for_every_letter_and_for_sigma() -> None:
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 def test_unicode_forms_are_those_of_python(form: str) -> None:
     ours = learn(["a"], SideSettings(kind="bytes", normalization=form))
-    theirs = library(joined_tokenizer(ours, ascii68()))
+    theirs = library(tokenizer_json(ours, ascii68()))
     offset = len(ascii68())
     assigned = [
         chr(code)
@@ -189,7 +187,7 @@ def test_unicode_forms_are_those_of_python(form: str) -> None:
 
 def test_what_the_library_cannot_represent_is_refused_with_the_reason(learned: dict[str, Tokenizer]) -> None:
     with pytest.raises(SettingsError) as error:
-        joined_tokenizer(learned["words"], learned["bpe, decomposed"])
+        tokenizer_json(learned["words"], learned["bpe, decomposed"])
     assert str(error.value) == (
         "the tokenizer of this model cannot be written as tokenizer.json: the library cannot compose characters after "
         "decoding\n"
@@ -197,12 +195,12 @@ def test_what_the_library_cannot_represent_is_refused_with_the_reason(learned: d
         "  next: --to onnx and --to ctranslate2 have their own tokenizer"
     )
     plain = learn(["plain ▁漢ß"], SideSettings(kind="subwords", normalization="NFD"))  # nothing there is composed
-    assert library(single_tokenizer(plain)).decode(plain.encode("a ▁漢ß")) == "a ▁漢ß"
+    assert library(tokenizer_json(plain)).decode(plain.encode("a ▁漢ß")) == "a ▁漢ß"
     korean = learn(["가"], SideSettings(kind="characters", normalization="NFD"))
     with pytest.raises(SettingsError, match="cannot compose"):
-        single_tokenizer(korean)
+        tokenizer_json(korean)
     saved = learned["bpe"].to_dict()
     saved["pieces"][-1] = "<eos>"
     saved["merges"] = []
     with pytest.raises(SettingsError, match="two of its tokens would have the same written form\n  got: '<eos>'"):
-        single_tokenizer(Tokenizer.from_dict(saved))
+        tokenizer_json(Tokenizer.from_dict(saved))

@@ -19,7 +19,7 @@ import pytest
 
 from glassformer.errors import MissingExtraError, ModelFileError, UsageError
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.hub import fetch, is_address, local_model
+from glassformer.ship.storage.hub import fetch, local_model
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to
 from tests.ship.storage.importers.conftest import write_marian
@@ -235,8 +235,7 @@ def test_an_address_that_is_not_valid_is_refused(address: str, server: Hub) -> N
 
 def test_a_path_keeps_its_meaning() -> None:
     assert local_model("a/b.safetensors") == Path("a/b.safetensors")
-    assert is_address(Path("hf://me/model"))
-    assert not is_address("hf/model")
+    assert local_model("hf/model") == Path("hf/model")
 
 
 def test_the_verbs_take_an_address_and_tell_the_revision(

@@ -14,6 +14,7 @@ from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Source
 from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.files import is_device
 from glassformer.text.inputs import Inputs
 
 
@@ -59,10 +60,7 @@ class Input:
     @property
     def arrives(self) -> bool:
         """Whether the rows come as a stream, such as standard input or a named pipe, which can be read once."""
-        if not isinstance(self.source, str):
-            return True
-        path = Path(self.source)
-        return path.exists() and not path.is_file() and not path.is_dir()
+        return not isinstance(self.source, str) or is_device(Path(self.source))
 
     def open(self) -> AbstractContextManager[OpenRows]:
         """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""

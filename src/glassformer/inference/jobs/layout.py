@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.cells import Json
+from glassformer.data.cells import Json, json_text
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError, nearest
@@ -157,16 +156,7 @@ def _as_text(cell: str) -> str:
 
 
 def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
-    return _encoded("".join(_json(value) + "\n" for value in values))
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, Json):
-        return value
-    if isinstance(value, dict):
-        members = (f"{json.dumps(name, ensure_ascii=False)}: {_json(one)}" for name, one in value.items())
-        return f"{{{', '.join(members)}}}"
-    return json.dumps(value, ensure_ascii=False)
+    return _encoded("".join(json_text(value) + "\n" for value in values))
 
 
 def _encoded(text: str) -> bytes:

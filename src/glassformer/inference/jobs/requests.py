@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glassformer.data.formats import suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError, nearest
 from glassformer.inference.allowed import Constraint
@@ -22,7 +23,7 @@ from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.files import cannot_write
+from glassformer.ship.storage.files import cannot_write, is_device
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import Inputs, named_values
 from glassformer.text.normalization import nfc
@@ -48,7 +49,7 @@ def choose_input(
     a stream, `data` and `more` are fields of DataSettings and of Input; `ledger`: there is one.
     """
     is_stream = not isinstance(source, str)
-    is_table = stream_format is not None if is_stream else _suffix(str(source)) in OF_SUFFIX
+    is_table = stream_format is not None if not isinstance(source, str) else suffix_of(Path(source)) in OF_SUFFIX
     if column is None and is_table and inputs:
         column = inputs[0].name
     if column is None and is_table:
@@ -75,13 +76,9 @@ def choose_input(
     )
 
 
-def _suffix(path: str) -> str:
-    return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
-
-
 def choose_output(out: Path | None, *, resume: bool, overwrite: bool) -> tuple[FileOutput | None, Progress | None]:
     """Return the file to write, or None for a stream, and the progress of an interrupted job to resume."""
-    if out is None or _is_device(out):
+    if out is None or is_device(out):
         if resume:
             raise UsageError("only a file can be resumed", hint="--out FILE")
         return None, None
@@ -102,11 +99,6 @@ def job_output(file: FileOutput | None, out: Path | None, standard_output: Binar
         raise
     except OSError as error:
         raise cannot_write(out, error) from None
-
-
-def _is_device(path: Path) -> bool:
-    """Whether a path is a device or a pipe, which is written to directly."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def choose_layout(

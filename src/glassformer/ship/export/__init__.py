@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Exported:
             "format": self.format,
             "precision": self.precision,
             "bytes": self.n_bytes,
-            "check": self.check.to_json(),
+            "check": asdict(self.check),
         }
 
 
@@ -106,7 +106,7 @@ def export(
         answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths]
         check = checker.check(answers, target.beam, exact=chosen == "float32")
         versions = library_versions(target.packages)
-        record = {"format": to, "precision": chosen, **check.to_json(), "versions": versions}
+        record = {"format": to, "precision": chosen, **asdict(check), "versions": versions}
         (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return Exported(out, to, chosen, n_bytes, check)

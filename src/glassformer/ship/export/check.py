@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import NoReturn
 
 from glassformer.errors import EngineError, shortened
 from glassformer.inference.encoding import encode_sources
@@ -73,10 +73,6 @@ class Check:
     score_difference: float
     score_bound: float | None
     metric: MetricCheck | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and numbers."""
-        return asdict(self)
 
 
 class Checker:

@@ -22,7 +22,7 @@ from glassformer.errors import MissingExtraError
 from glassformer.paper.pytorch import check_pytorch
 from glassformer.ship.export.huggingface_layout import Layout, check_shape
 from glassformer.ship.export.programs import Format, max_new_tokens, max_positions, script_answers, write_programs
-from glassformer.ship.export.tokenizer_json import joined_tokenizer, single_tokenizer
+from glassformer.ship.export.tokenizer_json import tokenizer_json
 from glassformer.ship.storage.container import save_file
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -62,9 +62,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _tokenizer(model_file: ModelFile, layout: Layout) -> dict[str, Any]:
-    if layout.is_joined:
-        return joined_tokenizer(model_file.source_tokenizer, model_file.target_tokenizer)
-    return single_tokenizer(model_file.source_tokenizer)
+    return tokenizer_json(model_file.source_tokenizer, model_file.target_tokenizer if layout.is_joined else None)
 
 
 def _special_ids(model_file: ModelFile) -> dict[str, Any]:

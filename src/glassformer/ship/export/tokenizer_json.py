@@ -62,34 +62,24 @@ def tokenizer_files(model_file: ModelFile) -> dict[str, Part]:
     files = {}
     for name, tokenizer in sides.items():
         with contextlib.suppress(SettingsError):
-            files[name] = single_tokenizer(tokenizer, added=False)
+            files[name] = tokenizer_json(tokenizer, added=False)
     return files
 
 
-def single_tokenizer(tokenizer: Tokenizer, *, added: bool = True) -> Part:
-    """Return one tokenizer that encodes and decodes, with its own ids.
+def tokenizer_json(source: Tokenizer, joined: Tokenizer | None = None, *, added: bool = True) -> Part:
+    """Return a tokenizer that encodes and decodes, with its own ids.
 
-    `added`: its special tokens are also special for the library, which can leave them out of a decoded text. Raises
+    With a `joined` one for the targets it encodes sources and decodes targets: the target ids first, then those of the
+    source. `added`: special tokens are also special for the library, which can leave them out of a decoded text. Raises
     SettingsError where the library cannot represent it.
     """
-    return _to_json(tokenizer, tokenizer, is_joined=False, added=added)
-
-
-def joined_tokenizer(source: Tokenizer, target: Tokenizer) -> Part:
-    """Return a tokenizer that encodes sources and decodes targets: the target ids first, then those of the source.
-
-    Raises SettingsError where the library cannot represent it.
-    """
-    return _to_json(source, target, is_joined=True, added=True)
-
-
-def _to_json(source: Tokenizer, target: Tokenizer, *, is_joined: bool, added: bool) -> Part:
+    target = joined or source
     if source.inputs:
         raise _refusal("a source has several inputs", f"inputs: {listed(source.inputs)}")
     for side in (source, target):
         if side.settings.kind not in _PRE_TOKENIZERS:
             raise _refusal("the library splits a text in another way", f"tokens of the kind {side.settings.kind}")
-    names = _joined_forms(source, target) if is_joined else _written_forms(source)
+    names = _joined_forms(source, target) if joined else _written_forms(source)
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise _refusal("two of its tokens would have the same written form", repr(repeated))
@@ -97,8 +87,8 @@ def _to_json(source: Tokenizer, target: Tokenizer, *, is_joined: bool, added: bo
         raise _refusal("the library cannot compose characters after decoding", "normalization NFD of the target")
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     special = [{"id": token, "content": names[token], **flags} for token in sorted(target.vocabulary.special_ids)]
-    prefix = [{"type": "Strip", "content": MARK, "start": len(TARGET_PREFIX), "stop": 0}] if is_joined else []
-    first_id = len(target) if is_joined else 0
+    prefix = [{"type": "Strip", "content": MARK, "start": len(TARGET_PREFIX), "stop": 0}] if joined else []
+    first_id = len(target) if joined else 0
     return {
         "version": "1.0",
         "truncation": None,

@@ -27,8 +27,8 @@ def atomic(path: Path, *, previous: Path | None = None) -> Iterator[Path]:
     """
     check_path(path)
     with writing(path):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            yield path  # a device or a pipe cannot be replaced
+        if is_device(path):
+            yield path  # which cannot be replaced
             return
         file = Path(os.path.realpath(path)) if path.is_symlink() else path
         temporary = _temporary(file)
@@ -91,6 +91,11 @@ def is_file_name(path: str | Path) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
+
+
+def is_device(path: Path) -> bool:
+    """Return whether this is a device or a pipe, which is read and written directly."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def check_path(path: Path) -> None:

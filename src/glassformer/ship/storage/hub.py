@@ -37,11 +37,6 @@ class Fetched:
         return f"{self.name} at revision {self.revision}"
 
 
-def is_address(model: str | Path) -> bool:
-    """Return whether this names a repository of the hub."""
-    return str(model).startswith("hf:/")
-
-
 def fetch(address: str | Path, *, progress: bool = False) -> Fetched:
     """Fetch the files of a repository that are not in the cache yet. `progress`: show the progress bars of the library.
 
@@ -68,7 +63,7 @@ def local_model(model: str | Path) -> Path:
 
     Raises what `fetch` and `import_marian` raise, and ModelFileError for a repository without a model.
     """
-    return model_of(fetch(model)) if is_address(model) else Path(model)
+    return model_of(fetch(model)) if str(model).startswith("hf:/") else Path(model)
 
 
 def model_of(fetched: Fetched) -> Path:
