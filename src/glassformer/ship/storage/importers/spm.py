@@ -28,7 +28,7 @@ def read_sentencepiece(content: bytes, where: str) -> SentencePieceModel:
         package = "protobuf" if (error.name or "").startswith("google") else "sentencepiece"
         raise MissingExtraError("an imported model", package=package, extra="sentencepiece") from None
     try:
-        proto = sentencepiece_model_pb2.ModelProto.FromString(content)  # type: ignore[attr-defined]  # made on import
+        proto = sentencepiece_model_pb2.ModelProto.FromString(content)
         return _model(proto, where)
     except (DecodeError, ValueError, UsageError) as error:
         raise ModelFileError(
