@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 # Compiled modules are kept, whatever the environment says: to compile the tests again takes each process five seconds.
 PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: install demo lessons docs test test-medium test-lessons test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons docs test test-medium test-lessons test-most test-all chaos check format bench profile wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -56,7 +56,11 @@ test-medium: $(VENV)/installed-dev
 
 # All notebooks of the course from top to bottom, trainings included: three minutes of processor time.
 test-lessons: $(VENV)/installed-dev
-	$(PYTEST) -m slow tests/test_lessons.py
+	$(PYTEST) -m lesson tests/test_lessons.py
+
+# These three in one run, whose processes import everything and train what tests share once.
+test-most: $(VENV)/installed-dev
+	$(PYTEST) -m "not gpu and (not slow or lesson)"
 
 test-all: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --hypothesis-profile=thorough

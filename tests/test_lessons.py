@@ -147,6 +147,7 @@ def test_a_lesson_prints_the_numbers_that_are_stored_in_it(
     np.testing.assert_allclose(*numbers, atol=2e-4)
 
 
+@pytest.mark.lesson
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lesson_runs_from_top_to_bottom(name: str, tmp_path: Path) -> None:
