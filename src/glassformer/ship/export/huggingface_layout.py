@@ -3,8 +3,7 @@
 Post-norm is MarianMT, pre-norm is Blenderbot: the same layers with the norms before the sublayers and at the end of
 both stacks, and position tables that are weights like others. Where the two differ from ours:
 
-- Attention has one width, d_model / n_heads, for keys and values. Narrower ones are filled up with zeros, and heads of
-  zeros are added; queries are scaled, because the softmax divides by the square root of that width.
+- Attention has one width, d_model / n_heads, for keys and values. A model with others is refused.
 - All projections of attention have a bias: zeros where the model has none.
 - The sines of MarianMT's positions are in one half, the cosines in the other, and it computes this table itself where
   a file has none, as after `save_pretrained`. So the features are permuted, in all weights.
@@ -17,7 +16,6 @@ The norms of both have ε = 1e-5.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,9 +39,9 @@ def check_shape(settings: ModelSettings) -> None:
     """Raise SettingsError for a model that neither of the two classes can represent."""
     if settings.norm_eps != EPSILON:
         raise _refusal("their norms have a fixed ε", f"norm_eps={settings.norm_eps:g}, expected {EPSILON:g}")
-    if _heads(settings) is None:
+    if not settings.d_k == settings.d_v == settings.d_model / settings.n_heads:
         raise _refusal(
-            "their heads are d_model / n_heads wide, and all of them together d_model",
+            "keys and values of a head are d_model / n_heads wide",
             f"d_model={settings.d_model}, n_heads={settings.n_heads}, d_k={settings.d_k}, d_v={settings.d_v}",
         )
 
@@ -54,15 +52,6 @@ def _refusal(what: str, got: str) -> SettingsError:
         got=got,
         hint="--to onnx",
     )
-
-
-def _heads(settings: ModelSettings) -> int | None:
-    """Return the number of heads that hold ours: at least as many, each at least as wide. None: there is none."""
-    widest = max(settings.d_k, settings.d_v)
-    for n_heads in range(settings.n_heads, settings.d_model // widest + 1):
-        if settings.d_model % n_heads == 0:
-            return n_heads
-    return None
 
 
 @dataclass(frozen=True)
@@ -113,7 +102,6 @@ class Layout:
     def config(self) -> dict[str, Any]:
         """Return the fields of `config.json` that describe the architecture."""
         settings, shape = self.settings, "marian" if self.is_marian else "blenderbot"
-        n_heads = _heads(settings)
         config = {
             "architectures": ["MarianMTModel" if self.is_marian else "BlenderbotForConditionalGeneration"],
             "model_type": shape,
@@ -121,8 +109,8 @@ class Layout:
             "d_model": settings.d_model,
             "encoder_layers": settings.n_encoder_layers,
             "decoder_layers": settings.n_decoder_layers,
-            "encoder_attention_heads": n_heads,
-            "decoder_attention_heads": n_heads,
+            "encoder_attention_heads": settings.n_heads,
+            "decoder_attention_heads": settings.n_heads,
             "encoder_ffn_dim": settings.d_ff,
             "decoder_ffn_dim": settings.d_ff,
             "activation_function": settings.activation,  # our names; its "gelu" is the exact one, by erf
@@ -203,31 +191,17 @@ class Layout:
             yield f"{theirs}.{part}", self._permuted(self.model_file.tensors[f"{ours}.{part}"])
 
     def _attention(self, ours: str, theirs: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        tensors, settings = self.model_file.tensors, self.settings
-        for letter, width in (("q", settings.d_k), ("k", settings.d_k), ("v", settings.d_v)):
-            weight = tensors[f"{ours}.w_{letter}.weight"]
-            bias = tensors.get(f"{ours}.w_{letter}.bias", np.zeros(len(weight), np.float32))
-            scale = self._query_scale if letter == "q" else np.float32(1.0)
-            yield f"{theirs}.{letter}_proj.weight", self._permuted(self._widened(weight, width) * scale)
-            yield f"{theirs}.{letter}_proj.bias", self._widened(bias, width) * scale
-        output = tensors[f"{ours}.w_o.weight"]
-        bias = tensors.get(f"{ours}.w_o.bias", np.zeros(len(output), np.float32))
-        yield f"{theirs}.out_proj.weight", self._permuted(self._widened(output.T, settings.d_v).T, axis=0)
-        yield f"{theirs}.out_proj.bias", self._permuted(bias)
+        for letter in "qkv":
+            weight = self.model_file.tensors[f"{ours}.w_{letter}.weight"]
+            yield f"{theirs}.{letter}_proj.weight", self._permuted(weight)
+            yield f"{theirs}.{letter}_proj.bias", self._bias_of(f"{ours}.w_{letter}")
+        yield f"{theirs}.out_proj.weight", self._permuted(self.model_file.tensors[f"{ours}.w_o.weight"], axis=0)
+        yield f"{theirs}.out_proj.bias", self._permuted(self._bias_of(f"{ours}.w_o"))
         yield from self._norm(f"{ours}_norm", f"{theirs}_layer_norm")
 
-    @property
-    def _query_scale(self) -> np.float32:
-        n_heads = _heads(self.settings) or 1
-        return np.float32(math.sqrt(self.settings.d_model // n_heads / self.settings.d_k))
-
-    def _widened(self, rows: NDArray[Any], width: int) -> NDArray[Any]:
-        """Return rows of heads [H·width …] with zeros for more heads and wider ones: [d_model …]."""
-        settings, n_heads = self.settings, _heads(self.settings) or 1
-        heads = rows.reshape(settings.n_heads, width, *rows.shape[1:])
-        wider = np.zeros((n_heads, settings.d_model // n_heads, *rows.shape[1:]), np.float32)
-        wider[: settings.n_heads, :width] = heads
-        return wider.reshape(settings.d_model, *rows.shape[1:])
+    def _bias_of(self, name: str) -> NDArray[Any]:
+        """Return the bias of a projection of d_model features, which are zeros where it has none."""
+        return self.model_file.tensors.get(f"{name}.bias", np.zeros(self.settings.d_model, np.float32))
 
     def _positions(self, side: str) -> NDArray[Any]:
         settings = self.settings
