@@ -16,7 +16,8 @@ from glassformer.errors import MissingExtraError, ModelFileError, SettingsError
 from glassformer.paper.settings import SideSettings, TokenSettings
 from glassformer.ship.storage.importers.spm import read_sentencepiece
 from glassformer.text import Tokenizer, Vocabulary, learn
-from glassformer.text.sentencepiece import SentencePiece
+from glassformer.text.sentencepiece import sentencepiece as segmenter
+from glassformer.text.sentencepiece_cut import Cutter
 
 sentencepiece = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
 
@@ -60,8 +61,8 @@ def trained_with(size: int = 120, **options: Any) -> bytes:
     return out.getvalue()
 
 
-def ours(content: bytes) -> SentencePiece:
-    return SentencePiece([], {"sentencepiece": read_sentencepiece(content, "test.spm").model_dump()})
+def ours(content: bytes) -> Cutter:
+    return segmenter([], {"sentencepiece": read_sentencepiece(content, "test.spm").model_dump()})
 
 
 def texts_by_chance(n: int) -> list[str]:

@@ -4,7 +4,7 @@
     ascii68() ───────────────┼──> Tokenizer = SideSettings + Vocabulary + a segmenter
     Tokenizer.from_dict() ───┘
 
-A text is normalized (`normalization`) and split into pieces (`segmenters`, `subwords`), and each piece is looked up
+A text is normalized (`normalization`) and split into pieces (`segmenters`), and each piece is looked up
 (`vocabulary`); `tokenizer` combines the three. `learning` builds a vocabulary from example texts, or adds to one.
 `saved` checks a tokenizer from a model file.
 

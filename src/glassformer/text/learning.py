@@ -12,8 +12,8 @@ from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.blocks import count_characters
 from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
-from glassformer.text.segmenters import BYTES, Learned
-from glassformer.text.subwords import MARK, library, mark, train
+from glassformer.text.segmenters import BYTES, MARK, Learned, mark
+from glassformer.text.subwords import library, train
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import SPECIALS, Vocabulary
 

@@ -1,12 +1,14 @@
-"""Segmenters that need no library: text is split into characters, words or bytes."""
+"""Segmenters: a text as pieces (characters, words, bytes, subwords), and back. Exports have this file too.
+
+It needs the standard library alone; for subwords, by BPE (Sennrich et al. 2016) or a unigram model (Kudo 2018), the
+library `tokenizers`. What a vocabulary holds is checked before (`checks`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final
-
-from glassformer.errors import UsageError
 
 Learned = Mapping[str, Any]
 """Learned values in addition to the pieces: `merges` (pairs of pieces), `scores` (one for each piece), `sentencepiece`
@@ -16,8 +18,7 @@ Learned = Mapping[str, Any]
 class Segmenter(Protocol):
     """A method that splits a text into pieces. A piece that is not in the vocabulary is returned unchanged.
 
-    It is created from the ordinary pieces of a vocabulary, in the order of their ids, and the learned values. Raises
-    UsageError when these are not valid for its kind.
+    It is created from the ordinary pieces of a vocabulary, in the order of their ids, and the learned values.
     """
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
@@ -39,10 +40,10 @@ class Segmenter(Protocol):
 
 @final
 class Characters:
-    """Segmenter with one piece per Unicode code point."""
+    """One piece per Unicode code point."""
 
-    def __init__(self, pieces: list[str], _learned: Learned) -> None:
-        _check_pieces(pieces, lambda piece: len(piece) == 1, "one character each")
+    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
+        """It learns nothing."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [list(text) for text in texts]
@@ -59,10 +60,10 @@ class Characters:
 
 @final
 class Words:
-    """Segmenter with one piece per word: the text between white space. The white space itself is lost."""
+    """One piece per word: the text between white space. The white space itself is lost."""
 
-    def __init__(self, pieces: list[str], _learned: Learned) -> None:
-        _check_pieces(pieces, lambda piece: piece.split() == [piece], "words without white space")
+    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
+        """It learns nothing."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [text.split() for text in texts]
@@ -85,11 +86,10 @@ _BYTE_OF = {piece: byte for byte, piece in enumerate(BYTES)}
 
 @final
 class Bytes:
-    """Segmenter with one piece per byte of the text in UTF-8."""
+    """One piece per byte of the text in UTF-8."""
 
-    def __init__(self, pieces: list[str], _learned: Learned) -> None:
-        if pieces != BYTES:
-            raise UsageError("the pieces are not the 256 bytes", got=f"{len(pieces)} pieces")
+    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
+        """It learns nothing."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [[BYTES[byte] for byte in text.encode()] for text in texts]
@@ -104,7 +104,60 @@ class Bytes:
         return bytes([_BYTE_OF[piece]])
 
 
-def _check_pieces(pieces: list[str], is_valid: Callable[[str], bool], expected: str) -> None:
-    for piece in pieces:
-        if not is_valid(piece):
-            raise UsageError("a piece is not valid for this kind of tokenizer", got=repr(piece)[:80], expected=expected)
+# Subwords: a piece writes a space as "▁". The library gets marked texts: a "▁" for each space, and one at the start.
+
+MARK = "▁"
+# The two are exchanged, so that a "▁" in the text of a user is not lost.
+_EXCHANGE = str.maketrans(f" {MARK}", f"{MARK} ")
+# A piece is part of a word with the space before it, or of a run of other characters, such as punctuation.
+CHUNK = rf"{MARK}?[\p{{L}}\p{{M}}\p{{N}}]+|{MARK}?[^{MARK}\p{{L}}\p{{M}}\p{{N}}]+|{MARK}"
+# The library requires a piece for unknown characters; the empty one is equal to no other.
+_NO_PIECE = ""
+
+
+def mark(text: str) -> str:
+    """Return the text with marks for spaces and one mark at the start: a word is then the same at every position."""
+    return MARK + text.translate(_EXCHANGE) if text else ""
+
+
+def of_chunks(model: Any) -> Any:
+    """Return the library's tokenizer for a model: no normalizer, no special tokens, pieces within CHUNK."""
+    import tokenizers as library
+
+    tokenizer = library.Tokenizer(model)
+    tokenizer.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(CHUNK), "isolated")
+    return tokenizer
+
+
+@final
+class Subwords:
+    """Subwords as pieces, by `merges` or `scores`. All characters are kept, white space too.
+
+    With BPE each unknown character is one unknown piece; with unigram a run of them is one.
+    """
+
+    def __init__(self, pieces: Sequence[str], learned: Learned) -> None:
+        import tokenizers as library
+
+        if learned.get("merges") is not None:
+            ids = {piece: token_id for token_id, piece in enumerate([*pieces, _NO_PIECE])}
+            merges = [(left, right) for left, right in learned["merges"]]
+            self._inner = of_chunks(library.models.BPE(vocab=ids, merges=merges, unk_token=_NO_PIECE))
+        else:
+            scored = [*zip(pieces, learned["scores"], strict=True), (_NO_PIECE, 0.0)]
+            self._inner = of_chunks(library.models.Unigram(scored, unk_id=len(pieces)))
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        marked = [mark(text) for text in texts]
+        encoded = zip(marked, self._inner.encode_batch(marked), strict=True)
+        return [[text[start:end] for start, end in encoding.offsets] for text, encoding in encoded]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        offsets = self._inner.encode(mark(text)).offsets
+        return [(max(start - 1, 0), end - 1) for start, end in offsets]  # the mark at the start is not in the text
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return "".join(pieces).translate(_EXCHANGE).removeprefix(" ")
+
+    def added(self, piece: str) -> bytes:
+        return piece.translate(_EXCHANGE).encode()

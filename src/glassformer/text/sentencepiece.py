@@ -10,13 +10,13 @@ text can begin with the code of a target language, as in ">>fra<< Good morning":
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Self, final
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import MissingExtraError, UsageError, first_fault
 from glassformer.text.segmenters import Learned
-from glassformer.text.sentencepiece_cut import SPACE, Cutter, RulesError
+from glassformer.text.sentencepiece_cut import Cutter, RulesError
 
 _LONGEST = 10_000  # characters of a piece or of a rule
 
@@ -64,27 +64,11 @@ class SentencePieceModel(BaseModel):
         return model
 
 
-@final
-class SentencePiece:
-    """Segmenter of an imported SentencePiece model."""
-
-    def __init__(self, _pieces: list[str], learned: Learned) -> None:
-        self.model = SentencePieceModel.read(learned["sentencepiece"])
-        try:
-            self._cutter = Cutter(**self.model.model_dump())
-        except ImportError:
-            raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
-        except RulesError as error:
-            raise UsageError(error.what, got=error.got) from None
-
-    def split(self, texts: Sequence[str]) -> list[list[str]]:
-        return [[cut.piece for cut in self._cutter.cut(text)] for text in texts]
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        return [(cut.start, cut.end) for cut in self._cutter.cut(text)]
-
-    def join(self, pieces: Sequence[str]) -> str:
-        return "".join(pieces).replace(SPACE, " ").strip()
-
-    def added(self, piece: str) -> bytes:
-        return piece.replace(SPACE, " ").encode()
+def sentencepiece(_pieces: Sequence[str], learned: Learned) -> Cutter:
+    """Return the segmenter of an imported model. Raises UsageError for one that is not valid, MissingExtraError."""
+    try:
+        return Cutter(**SentencePieceModel.read(learned["sentencepiece"]).model_dump())
+    except ImportError:
+        raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
+    except RulesError as error:
+        raise UsageError(error.what, got=error.got) from None

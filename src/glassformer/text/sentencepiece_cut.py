@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 SPACE = "▁"
@@ -36,7 +37,7 @@ class Cut(NamedTuple):
 
 @final
 class Cutter:
-    """Cuts texts. The parameters are the fields of `SentencePieceModel`. Raises RulesError."""
+    """The segmenter of a model, whose fields are those of `SentencePieceModel`. Raises RulesError."""
 
     def __init__(
         self,
@@ -82,6 +83,18 @@ class Cutter:
         for piece, (begin, end) in zip(found["pieces"], found["offsets"], strict=True):
             cuts.append(Cut(piece, start + begin, start + end))
         return cuts
+
+    def split(self, texts: Sequence[str]) -> list[list[str]]:
+        return [[cut.piece for cut in self.cut(text)] for text in texts]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [(cut.start, cut.end) for cut in self.cut(text)]
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return "".join(pieces).replace(SPACE, " ").strip()
+
+    def added(self, piece: str) -> bytes:
+        return piece.replace(SPACE, " ").encode()
 
 
 def _piece(text: str, score: float, type_: int) -> bytes:

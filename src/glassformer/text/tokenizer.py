@@ -9,13 +9,13 @@ from typing import Any, final
 
 from glassformer.errors import ModelFileError, TextError, UsageError, nearest
 from glassformer.paper.settings import SideSettings, TokenKind
+from glassformer.text.checks import check_pieces
 from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
-from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Words
-from glassformer.text.sentencepiece import SentencePiece
-from glassformer.text.subwords import Subwords
+from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Subwords, Words
+from glassformer.text.sentencepiece import sentencepiece
 from glassformer.text.vocabulary import Vocabulary
 
 _SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
@@ -23,7 +23,7 @@ _SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
     "words": Words,
     "subwords": Subwords,
     "bytes": Bytes,
-    "sentencepiece": SentencePiece,
+    "sentencepiece": sentencepiece,
 }
 
 _BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
@@ -39,7 +39,9 @@ class Tokenizer:
         self.vocabulary = vocabulary
         self.inputs = inputs
         self._learned = learned
-        self._segmenter = _SEGMENTERS[settings.kind](list(vocabulary.ordinary), learned)
+        pieces = list(vocabulary.ordinary)
+        check_pieces(settings.kind, pieces, learned)
+        self._segmenter = _SEGMENTERS[settings.kind](pieces, learned)
         if inputs and settings.kind == "sentencepiece":
             raise UsageError("a SentencePiece model has one input", got=listed(inputs), expected="one text")
         self._input_ids = dict(zip(input_keys(inputs), vocabulary.input_ids, strict=True)) if inputs else {}

@@ -17,14 +17,14 @@ from glassformer.inference import probability
 from glassformer.inference.encoding import max_new_tokens_of
 from glassformer.inference.translator import Source
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.text import new_strings, sentencepiece_cut
+from glassformer.text import new_strings, segmenters, sentencepiece_cut
 
 DESCRIPTION = "glassformer.json"
 RUNNERS = Path(__file__).parent / "runners"
 CUTTER = Path(sentencepiece_cut.__file__)
 """Next to `text.py` where a side has the tokens of SentencePiece."""
-SHARED = Path(probability.__file__), Path(new_strings.__file__)
-"""Modules of the package that need the standard library alone."""
+SHARED = tuple(Path(str(module.__file__)) for module in (probability, new_strings, segmenters))
+"""Modules of the package that need the standard library alone, and for subwords `tokenizers`."""
 
 Beam = Literal["same", "own"]
 """A runtime has our beam search, or one with rules of its own."""

@@ -29,11 +29,11 @@ from glassformer.paper.settings import SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
+from glassformer.text.segmenters import CHUNK, MARK
 
 Part = dict[str, Any]
 """A component of the library, as it is written in JSON."""
 
-MARK = "▁"
 TARGET_PREFIX = 2 * MARK
 """Before each target piece of joined vocabularies: no source piece starts so, since no chunk has two marks."""
 NO_UNKNOWN = "<unknown characters are an error>"
@@ -42,7 +42,6 @@ NO_UNKNOWN = "<unknown characters are an error>"
 # What Python's str.split() takes for white space; the library has four characters fewer.
 WHITE_SPACE = r"[\t-\r\x1c-\x20\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 ANY_CHARACTER = r"[\s\S]"
-CHUNK = rf"{MARK}?[\p{{L}}\p{{M}}\p{{N}}]+|{MARK}?[^{MARK}\p{{L}}\p{{M}}\p{{N}}]+|{MARK}"
 CASED = r"[\p{Cased}&&[^\p{Case_Ignorable}]]"
 FINAL_SIGMA = rf"{CASED}\p{{Case_Ignorable}}*\KΣ(?!\p{{Case_Ignorable}}*{CASED})"
 """Lower case depends on the neighbors of one letter: "Σ" is "ς" at the end of a word (Unicode, section 3.13)."""

@@ -1,5 +1,5 @@
-"""Text to token ids and back. It needs Python's standard library alone; for subwords the `tokenizers` library; for the
-tokens of SentencePiece its library and the file `sentencepiece_cut.py` next to this one.
+"""Text to token ids and back. It needs Python's standard library alone, and `segmenters.py`; for subwords the
+`tokenizers` library; for the tokens of SentencePiece its library and the file `sentencepiece_cut.py`.
 
 `glassformer.json` holds the tokenizers: the settings, pieces and merges or scores of a vocabulary. A text is normalized
 and split into pieces, and each piece is looked up; a special token is never the result of a text.
@@ -8,9 +8,11 @@ and split into pieces, and each piece is looked up; a special token is never the
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
+
+from segmenters import Bytes, Characters, Segmenter, Subwords, Words
 
 ROLES = {
     "pad": ("<pad>", "<blank>"),
@@ -20,99 +22,24 @@ ROLES = {
 }
 """Role of a special token -> its written forms."""
 
-MARK = "▁"  # a space in subwords; spaces and marks are exchanged, so that a mark of the text is not lost
-EXCHANGE = str.maketrans(f" {MARK}", f"{MARK} ")
-CHUNK = rf"{MARK}?[\p{{L}}\p{{M}}\p{{N}}]+|{MARK}?[^{MARK}\p{{L}}\p{{M}}\p{{N}}]+|{MARK}"
-BYTES = [chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256)]
-BYTE_OF = {piece: byte for byte, piece in enumerate(BYTES)}
-
 
 class InputError(Exception):
     """A text that the model cannot take, or a file that is not an export."""
 
 
-class Segmenter(Protocol):
-    """Splits a text into pieces, each with the part of the text that it is made of, and joins those of an answer."""
-
-    def split(self, text: str) -> list[tuple[str, str]]: ...
-    def join(self, pieces: list[str]) -> str: ...
-
-
-class Characters:
-    """One piece for each Unicode code point."""
-
-    def split(self, text: str) -> list[tuple[str, str]]:
-        return [(character, character) for character in text]
-
-    def join(self, pieces: list[str]) -> str:
-        return "".join(pieces)
-
-
-class Words:
-    """One piece for each word: the text between white space."""
-
-    def split(self, text: str) -> list[tuple[str, str]]:
-        return [(word, word) for word in text.split()]
-
-    def join(self, pieces: list[str]) -> str:
-        return " ".join(pieces)
-
-
-class Bytes:
-    """One piece for each byte of UTF-8."""
-
-    def split(self, text: str) -> list[tuple[str, str]]:
-        return [(BYTES[byte], BYTES[byte]) for byte in text.encode()]
-
-    def join(self, pieces: list[str]) -> str:
-        return bytes(BYTE_OF[piece] for piece in pieces).decode(errors="replace")
-
-
-class Subwords:
-    """Pieces of BPE or of a unigram model, within words and within runs of other characters."""
-
-    def __init__(self, saved: dict[str, Any]) -> None:
-        import tokenizers as library
-
-        pieces = [*saved["pieces"], ""]  # the library needs a piece for unknown characters: one that is no other
-        if "merges" in saved:
-            ids = {piece: i for i, piece in enumerate(pieces)}
-            model = library.models.BPE(ids, [(left, right) for left, right in saved["merges"]], unk_token="")
-        else:
-            model = library.models.Unigram(list(zip(pieces, [*saved["scores"], 0.0], strict=True)), len(pieces) - 1)
-        self.library = library.Tokenizer(model)
-        self.library.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(CHUNK), "isolated")
-
-    def split(self, text: str) -> list[tuple[str, str]]:
-        marked = MARK + text.translate(EXCHANGE) if text else ""
-        spans = self.library.encode(marked).offsets  # the first mark is not in the text
-        return [(marked[start:end], marked[start or 1 : end].translate(EXCHANGE)) for start, end in spans]
-
-    def join(self, pieces: list[str]) -> str:
-        return "".join(pieces).translate(EXCHANGE).removeprefix(" ")
-
-
-class SentencePiece:
-    """Pieces of an imported SentencePiece model."""
-
-    def __init__(self, saved: dict[str, Any]) -> None:
-        self.cutter = import_module("sentencepiece_cut").Cutter(**saved["sentencepiece"])
-
-    def split(self, text: str) -> list[tuple[str, str]]:
-        return [(cut.piece, text[cut.start : cut.end]) for cut in self.cutter.cut(text)]
-
-    def join(self, pieces: list[str]) -> str:
-        return "".join(pieces).replace(MARK, " ").strip()
-
-
-SEGMENTERS: dict[str, Callable[[dict[str, Any]], Segmenter]] = {
-    "characters": lambda _: Characters(),
-    "words": lambda _: Words(),
-    "bytes": lambda _: Bytes(),
+SEGMENTERS: dict[str, type[Segmenter]] = {
+    "characters": Characters,
+    "words": Words,
+    "bytes": Bytes,
     "subwords": Subwords,
-    "sentencepiece": SentencePiece,
 }
-"""Kind of token -> its segmenter, made from a saved tokenizer."""
+"""Kind of token -> its segmenter; that of SentencePiece is a file of its own."""
+
+
+def segmenter_of(saved: dict[str, Any]) -> Segmenter:
+    if saved["kind"] == "sentencepiece":
+        return import_module("sentencepiece_cut").Cutter(**saved["sentencepiece"])
+    return SEGMENTERS[saved["kind"]](saved["pieces"], saved)
 
 
 class Tokenizer:
@@ -122,7 +49,7 @@ class Tokenizer:
         settings, specials = saved["settings"], saved["specials"]
         self.kind, self.form, self.lowercase = saved["kind"], settings["normalization"], settings["lowercase"]
         self.trim = settings.get("trim", False)
-        self.segmenter = SEGMENTERS[saved["kind"]](saved)
+        self.segmenter = segmenter_of(saved)
         self.size, special_ids = len(specials) + len(saved["pieces"]), set(specials.values())
         ordinary = (i for i in range(self.size) if i not in special_ids)
         self.ids: dict[str, int] = dict(zip(saved["pieces"], ordinary, strict=True))
@@ -147,15 +74,16 @@ class Tokenizer:
         except UnicodeEncodeError as error:
             surrogate = f"U+{ord(text[error.start]):04X}, column {error.start + 1}"
             raise InputError(f"the text contains a lone surrogate, which is not a character: {surrogate}") from None
-        ids, unknown = [], []
-        for piece, part in self.segmenter.split(self.normalize(text)):
-            token = self.ids.get(piece, self.unk_id)
-            if token is None:
-                named = f"word {piece!r}" if self.kind == "words" else f"character {piece[0]!r}"
-                raise InputError(f"the {named} is not in the vocabulary, which has no <unk>")
-            ids.append(token)
-            unknown += [] if piece in self.ids else [part]
-        return ids, unknown
+        text = self.normalize(text)
+        pieces = self.segmenter.split([text])[0]
+        lacking = [i for i, piece in enumerate(pieces) if piece not in self.ids]
+        if lacking and self.unk_id is None:
+            piece = pieces[lacking[0]]
+            named = f"word {piece!r}" if self.kind == "words" else f"character {piece[0]!r}"
+            raise InputError(f"the {named} is not in the vocabulary, which has no <unk>")
+        spans = self.segmenter.spans(text) if lacking else []
+        unknown = [text[slice(*spans[i])] for i in lacking]
+        return [self.ids.get(piece, self.unk_id) for piece in pieces], unknown
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens."""

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from glassformer.errors import MissingExtraError, ModelFileError, UsageError
-from glassformer.text.sentencepiece import SentencePiece, SentencePieceModel
+from glassformer.text.sentencepiece import SentencePieceModel, sentencepiece
 
 MAX_BYTES = 64_000_000  # of a file; real ones have about one million
 _ALGORITHMS = {1: "unigram", 2: "bpe"}
@@ -64,7 +64,8 @@ def _model(proto: Any, where: str) -> SentencePieceModel:
         "fold_spaces": normalizer.remove_extra_whitespaces,
         "escape_spaces": normalizer.escape_whitespaces,
     }
-    return SentencePiece([], {"sentencepiece": model}).model  # which checks it
+    sentencepiece([], {"sentencepiece": model})  # which checks it
+    return SentencePieceModel.read(model)
 
 
 def _refused(where: str, why: str, got: str | None = None, expected: str | None = None) -> ModelFileError:
