@@ -22,7 +22,7 @@ import words
 
 from glassformer import explain, train
 from glassformer.before.recipes import find_recipe
-from glassformer.before.recipes.overrides import read_recipe
+from glassformer.before.recipes.overrides import merge, read_recipe
 from glassformer.data.datasets import dates
 from glassformer.glassbox.report import write_report
 
@@ -35,6 +35,8 @@ PANELS = ROOT / "src/glassformer/glassbox/page/panels"
 REPORT = "live/report.html"
 NO_README = "# Lessons\n\n```{toctree}\n:maxdepth: 1\n"
 TEXT, TARGET = "1969-07-20", "July 20, 1969"
+# Half of the recipe's steps: every held-out date is right.
+SHORTER = {"training": {"steps": 800, "warmup_steps": 80, "validate_every": 200}}
 
 
 def gather() -> None:
@@ -119,7 +121,7 @@ def trained() -> Path:
         MODEL.mkdir(parents=True, exist_ok=True)
         lines = (f"{source}\t{target}" for source, target in dates(10_000, seed=1)[:9_000])
         (MODEL / "dates.tsv").write_text("\n".join(("iso\tenglish", *lines)) + "\n", encoding="utf-8")
-        settings = read_recipe(find_recipe("lessons/dates"))
+        settings = merge(read_recipe(find_recipe("lessons/dates")), SHORTER)
         train(MODEL / "dates.tsv", None, run, overrides=settings, overwrite=run.exists()).finish()
         done.touch()
     return run
