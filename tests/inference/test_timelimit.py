@@ -6,13 +6,11 @@ import itertools
 import threading
 
 import pytest
-import torch
 
 from glassformer.errors import TimeLimitError
 from glassformer.inference import timelimit
 from glassformer.inference.timelimit import check_time_limit, time_limit
 from glassformer.inference.translator import Translator
-from glassformer.paper.kernels.cpu import on_every_core
 from tests.inference.test_translator import untrained
 
 
@@ -42,16 +40,6 @@ def test_a_limit_that_expires_early_ends_the_computation_from_another_thread() -
         other.join()
         with pytest.raises(TimeLimitError):
             check_time_limit()
-
-
-def test_jobs_on_other_threads_have_the_same_limit() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with time_limit(-1), pytest.raises(TimeLimitError):
-            list(on_every_core(lambda _job: check_time_limit(), range(4)))
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

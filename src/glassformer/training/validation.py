@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
 from glassformer.inference.encoding import default_max_new_tokens
-from glassformer.inference.engines import search
-from glassformer.inference.engines.torch import TorchEngine, autocast, get_weights, set_weights
+from glassformer.inference.engines import Engine, search
+from glassformer.inference.engines.compiled import prepare
+from glassformer.inference.engines.numpy import NumPyEngine
+from glassformer.inference.engines.torch import CPU, TorchEngine, autocast, get_weights, set_weights
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.storage.container import Arrays
@@ -150,8 +152,11 @@ class Validator:
         self, sources: list[list[int]], decoding: DecodingSettings, max_new_tokens: int
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return ids and score of the best answer to each source; each process searches some of them."""
-        rank, count = self.processes.rank, self.processes.count
-        engine = replace(self.engine)  # a new one, because the weights have changed
+        rank, count, (model,) = self.processes.rank, self.processes.count, self.engine.models
+        engine: Engine = replace(self.engine)  # a new one, because the weights have changed
+        if self.engine.device == CPU:
+            prepared = prepare(self.prepared.settings.model, get_weights(model))
+            engine = NumPyEngine([prepared], self.prepared.target_tokenizer)
         found = search(engine, sources[rank::count], decoding, max_new_tokens)
         parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
         return [parts[row % count][row // count] for row in range(len(sources))]

@@ -20,7 +20,6 @@ from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextE
 from glassformer.inference import engines
 from glassformer.inference.engines import Engine, batches, compiled, load_engine, search
 from glassformer.inference.engines import searches as searches_module
-from glassformer.inference.engines import torch as torch_module
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
@@ -150,7 +149,6 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_bat
     build: Callable[..., Engine], shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone, in any batch, in any order, twice in one batch, on any cores."""
-    monkeypatch.setattr(torch_module, "MIN_HYPOTHESES", 1)
     chance, before = random.Random(shape), torch.get_num_threads()
     for seed, decoding in enumerate(SEARCHES, len(shape)):
         noise, positions, n_cores = chance.choice([0.0, 1e-8, 1e-7, 1e-6]), chance.choice([40, 150]), 1 + 2 * (seed % 2)

@@ -108,16 +108,6 @@ def test_hypotheses_may_be_multiplied_before_the_first_step() -> None:
             close(logits[sentence, k], reference_logits(model, source, [int(last[sentence, k])])[-1])
 
 
-@each_kind
-def test_without_onednn_the_numbers_are_the_same(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    model, sources, targets = make(**changes), drawn(5, 9), torch.arange(15).view(5, 3) % SIZE
-    expected = steps(Inference(model), sources, targets)
-    monkeypatch.setattr("glassformer.paper.kernels.products.has_prepared_products", lambda: False)
-    inference = Inference(model)
-    assert inference.output.reordered is None
-    close(steps(inference, sources, targets), expected)
-
-
 # Once for each sentence
 
 

@@ -108,18 +108,6 @@ def _few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
 few_positions = pytest.mark.usefixtures("_few_positions")
 
 
-@pytest.fixture
-def _cores() -> Iterator[None]:
-    """More batches than one are searched in as many threads; the other tests have one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
-
-
-on_any_cores = pytest.mark.usefixtures("_cores")
-
-
 # --- A26: greedy = arg-max each step = beam of 1 ---
 
 
@@ -178,7 +166,6 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
 
 
-@on_any_cores
 @same_examples(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sources=st.lists(framed, min_size=1, max_size=8),
@@ -202,7 +189,6 @@ def test_neighbours_order_and_padding_never_change_an_answer(
 
 
 @few_positions
-@on_any_cores
 def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
     sources = random_sources(12, longest=15, seed=4)
     prefixes = [[4 + row % 8] * (row % 4) for row in range(12)]
@@ -236,7 +222,6 @@ def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_th
     assert len(set(padded)) == 170  # few enough that many texts share one
 
 
-@on_any_cores
 @few_positions
 def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
     """The embedding of one token is so large that only sources with it overflow."""
@@ -262,7 +247,6 @@ def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
 
 
 @few_positions
-@on_any_cores
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
 def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:
     told: list[Mapping[int, list[Hypothesis]]] = []
@@ -312,7 +296,6 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
 # --- Greedy search first, a beam where it is not certain ---
 
 
-@on_any_cores
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
     alpha: float, monkeypatch: pytest.MonkeyPatch
@@ -473,9 +456,7 @@ def test_auto_is_bfloat16_where_it_is_fast(monkeypatch: pytest.MonkeyPatch, fast
 
 
 @few_positions
-@on_any_cores
-def test_a_search_in_bfloat16_computes_the_same_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Autocast is of one thread; a search has its precision from the weights."""
+def test_a_search_in_bfloat16_computes_only_products_with_weights_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[torch.dtype] = set()
     attention = inference_module._attention
 

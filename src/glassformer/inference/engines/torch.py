@@ -22,14 +22,21 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, SettingsError, nearest
-from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
+from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch_cached import Cache, Inference
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.kernels.cpu import configure_memory, on_every_core, split_batches
+from glassformer.paper.kernels.cpu import configure_memory, one_thread, take_one_thread
 from glassformer.paper.model import Transformer
-from glassformer.paper.search import AnswerBatches, Guide, LogProbs, SearchConstraints, check_token_scores
+from glassformer.paper.search import (
+    AnswerBatches,
+    Guide,
+    Hypothesis,
+    LogProbs,
+    SearchConstraints,
+    check_token_scores,
+)
 from glassformer.paper.settings import DecodingSettings, Precision
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile
@@ -39,7 +46,6 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 CPU = torch.device("cpu")
-MIN_HYPOTHESES = 64  # a batch is halved for another core where each half has this number of hypotheses
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
 
 
@@ -144,17 +150,24 @@ class TorchEngine:
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
         constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
         search_batch = torch.inference_mode()(Searches(self.start, self.step, sources, decoding, constraints))
-        _ = self._prepared  # once, and not in every thread
         width = max(decoding.num_beams, decoding.num_return_sequences)
         batches = plan_equal_lengths([len(source) for source in sources], width)
-        run: Any = map
-        if self.device.type == "cpu":
-            run = on_every_core
-            batches = split_batches(batches, torch.get_num_threads(), MIN_HYPOTHESES // width)
-            if decoding.do_sample:
-                batches = [[row] for batch in batches for row in batch]
-        for batch, answers in zip(batches, run(search_batch, batches), strict=True):
-            yield dict(zip(batch, answers, strict=True))
+        if self.device.type != "cpu":
+            for batch in batches:
+                yield dict(zip(batch, search_batch(batch), strict=True))
+            return
+        if decoding.do_sample:
+            batches = [[row] for batch in batches for row in batch]
+
+        def search_on_core(batch: Sequence[int]) -> list[list[Hypothesis]]:
+            take_one_thread()  # the bits of a product depend on the number of its threads
+            return search_batch(batch)
+
+        _ = self._prepared  # once, and not in every thread
+        with one_thread():
+            found = on_every_core(search_on_core, batches, needs_blas=False)
+            for batch, answers in zip(batches, found, strict=True):
+                yield dict(zip(batch, answers, strict=True))
 
     @functools.cached_property
     def _prepared(self) -> list[Inference]:

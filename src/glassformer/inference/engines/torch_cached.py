@@ -4,10 +4,9 @@
     cache        the keys and values of a target token are written once and not moved; those of the memory are computed
                  once for each sentence; when rows leave, only the rows that fill the gaps are moved
     padding      the encoder computes tokens without padding; only attention reads padded sentences
-    products     on a CPU, those of three rows or more with oneDNN, which reorders the weights once: in float32 this is
-                 twice as fast as PyTorch's own on many processors; in bfloat16 only products with weights are in
-                 bfloat16, the rest is in float32
-    attention    of one query per row by plain multiplications: a call of the fused kernel takes longer
+    precision    in bfloat16 only products with weights are in bfloat16, the rest is in float32
+
+It is for a GPU. On a CPU the compiled search is faster (docs/performance.md).
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.
@@ -26,7 +25,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from glassformer.paper.kernels.packing import Layout
-from glassformer.paper.kernels.products import PreparedLinear, affine
 from glassformer.paper.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 
 if TYPE_CHECKING:
@@ -35,14 +33,25 @@ if TYPE_CHECKING:
 CACHE_STEPS = 32  # positions by which the cache grows at a time
 
 
+class _Product:
+    """x Wᵀ + b in one precision; the outputs of several layers, each times its scale, are concatenated."""
+
+    def __init__(self, dtype: torch.dtype, *layers: nn.Linear, scales: Sequence[float] = (1, 1, 1)) -> None:
+        scaled = list(zip(layers, scales, strict=False))
+        biases = [layer.bias.detach() * scale for layer, scale in scaled if layer.bias is not None]
+        self.weight = torch.cat([layer.weight.detach() * scale for layer, scale in scaled]).to(dtype)
+        self.bias = torch.cat(biases).to(dtype) if biases else None
+
+    def __call__(self, x: Float[Tensor, "rows K"]) -> Float[Tensor, "rows W"]:
+        return F.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
+
+
 class _FeedForward:
     def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
-        self.w_1, self.w_2 = PreparedLinear(dtype, affine(layer.w_1)), PreparedLinear(dtype, affine(layer.w_2))
+        self.w_1, self.w_2 = _Product(dtype, layer.w_1), _Product(dtype, layer.w_2)
         self.activation = layer.activation
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.activation is F.relu:
-            return self.w_2(self.w_1.product(x, "relu"))
         return self.w_2(self.activation(self.w_1(x)))
 
 
@@ -66,12 +75,7 @@ def _attention_of_one(
     mask: Float[Tensor, "R S"] | None = None,
 ) -> Float[Tensor, "R C"]:
     """The same for one query per row."""
-    if key.device.type != "cpu":
-        return _attention(query[:, None], key, value, mask)[:, 0]
-    scores = (key * query[:, None]).sum(-1, keepdim=True)
-    if mask is not None:
-        scores += mask[:, :, None, None]
-    return (value * scores.softmax(1)).sum(1).flatten(1)
+    return _attention(query[:, None], key, value, mask)[:, 0]
 
 
 class _Norm:
@@ -90,8 +94,8 @@ class _Heads:
     def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
         self.n_heads = layer.n_heads
         self.d_k, self.d_v = (w.out_features // layer.n_heads for w in (layer.w_k, layer.w_v))
-        self.project = PreparedLinear(dtype, affine(layer.w_q, self.d_k**-0.5), affine(layer.w_k), affine(layer.w_v))
-        self.w_o = PreparedLinear(dtype, affine(layer.w_o))
+        self.project = _Product(dtype, layer.w_q, layer.w_k, layer.w_v, scales=(self.d_k**-0.5, 1, 1))
+        self.w_o = _Product(dtype, layer.w_o)
 
     def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
         """Queries, keys and values, [*rows H d] each."""
@@ -110,9 +114,9 @@ class _Layer:
         self.feed_forward_norm = _Norm(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
-            self.query = PreparedLinear(dtype, affine(cross.w_q, self.self_attention.d_k**-0.5))
-            self.keys_values = [PreparedLinear(dtype, affine(w)) for w in (cross.w_k, cross.w_v)]
-            self.cross_out = PreparedLinear(dtype, affine(cross.w_o))
+            self.query = _Product(dtype, cross.w_q, scales=[self.self_attention.d_k**-0.5])
+            self.keys_values = [_Product(dtype, w) for w in (cross.w_k, cross.w_v)]
+            self.cross_out = _Product(dtype, cross.w_o)
             self.cross_norm = _Norm(layer.cross_attention_norm)
 
     def add_and_norm(self, norm: _Norm, x: Tensor, sublayer: Any, *inputs: Any) -> Tensor:
@@ -231,7 +235,7 @@ class Inference:
         final_norm = self.settings.norm == "pre"
         self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
         self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
-        self.output = PreparedLinear(dtype, affine(model.output_projection))
+        self.output = _Product(dtype, model.output_projection)
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, padded to `length` for attention; return the cache before the first step."""

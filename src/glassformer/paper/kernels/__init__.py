@@ -4,7 +4,7 @@
     cpu        memory and threads of a CPU
     dropout    dropout that draws few random bits, alone and in one pass with ReLU
     packing    tokens of a batch without padding, and where attention needs them padded
-    products   matrix products of several layers at once, and with prepared weights, for search
+    products   matrix products of several layers at once
 
 Each equals a few lines of PyTorch; a test compares the two.
 """

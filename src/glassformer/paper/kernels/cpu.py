@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
 from functools import cache
 from typing import TypeVar
 
@@ -53,28 +52,6 @@ def configure_memory(numbers: int = 0) -> None:
         if not mallopt(M_MMAP_THRESHOLD, 2**30):
             mallopt(M_MMAP_THRESHOLD, 2**25)  # the maximum of glibc before 2.35
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def on_every_core(work: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-    """Yield `work(job)` for every job, in order; each core computes its own jobs, with one thread.
-
-    The matrices of a search are small, and threads that share one wait for each other most of the time. A job runs in a
-    copy of the caller's context, so that its time limit holds there too. A single job has one thread too: the bits of
-    its results do not depend on what else there is to do.
-    """
-    n_cores = torch.get_num_threads()
-    if n_cores == 1:
-        yield from map(work, jobs)
-    elif len(jobs) < 2:
-        yield from [_in_one_thread(work, job) for job in jobs]
-    else:
-        pool = ThreadPoolExecutor(n_cores, initializer=_take_one_thread)
-        try:
-            contexts = [copy_context() for _ in jobs]  # a context is entered by one thread at a time
-            yield from pool.map(lambda context, job: context.run(work, job), contexts, jobs)
-        finally:
-            pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(n_cores)  # also for threads started later
 
 
 class OwnThreads:
@@ -135,41 +112,24 @@ class OwnThreads:
 
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, "glassformer", _take_one_thread)
+    return ThreadPoolExecutor(n_threads, "glassformer", take_one_thread)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread of OpenMP."""
     n_cores = torch.get_num_threads()
-    _take_one_thread()
+    take_one_thread()
     try:
         yield
     finally:
         torch.set_num_threads(n_cores)  # also for threads started later
 
 
-def _take_one_thread() -> None:
+def take_one_thread() -> None:
     """Use one thread for what this Python thread computes from now on, whatever other Python threads set."""
     torch.get_num_threads()  # the first call in a Python thread takes what was set last anywhere
     torch.set_num_threads(1)
-
-
-def _in_one_thread(work: Callable[[Job], Result], job: Job) -> Result:
-    with one_thread():
-        return work(job)
-
-
-def split_batches(batches: Sequence[list[int]], n_batches: int, min_rows: int) -> list[list[int]]:
-    """The same rows in `n_batches` batches or more: the largest are halved, but no half has fewer than `min_rows`."""
-    split = list(batches)
-    while 0 < len(split) < n_batches:
-        largest = max(range(len(split)), key=lambda i: len(split[i]))
-        rows = split[largest]
-        if len(rows) < 2 * max(1, min_rows):
-            break
-        split[largest : largest + 1] = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return split
 
 
 def _use_one_thread() -> None:
