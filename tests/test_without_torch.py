@@ -89,7 +89,6 @@ USES = (
     "translate {model} {texts}",
     "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
     "translate {model} {texts} --alignments --to tsv",
-    "translate {model} {texts} --choose mbr --nbest 4",
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",

@@ -25,7 +25,7 @@ CONTRACT = {
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
         --prefix --prefix-column --to --scores --confidence --min-confidence --coverage --alignments --rivals
-        --beam --nbest --long --set --on --engine --seed --help-all --choose
+        --beam --nbest --long --set --on --engine --seed --help-all
         --must-match --choices --lexicon
         {COMPUTING} {PRINTED}
     """,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.inference.choose import choose
 from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.translator import Translator
 
@@ -136,38 +135,6 @@ def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(ca
     assert "from the lexicon" not in forced.out
     missing = call("translate", run, "-", "--lexicon", tmp_path / "none.tsv", stdin=AS_BYTES)
     assert (missing.code, "none.tsv" in missing.err) == (1, True)
-
-
-# The choice among several answers
-
-
-def test_the_answer_of_least_risk_is_a_line_and_json_says_how_it_was_chosen(call, run, translator):
-    words = ("translate", run, "-", "--nbest", "4", "--choose", "mbr")
-    wanted = choose(translator.translate(DATES, num_beams=4, num_return_sequences=4))
-    assert call(*words, stdin=AS_BYTES).out.splitlines() == [one.text for one in wanted]
-    for line, one in zip(call(*words, "--json", stdin=AS_BYTES).out.splitlines(), wanted, strict=True):
-        value = pytest.approx(one.chosen["expected_chrf"], abs=1e-4)
-        assert json.loads(line)["chosen"] == {"candidates": 4, "expected_chrf": value}
-
-
-def test_the_candidates_are_those_of_the_beam_or_the_samples_that_are_set(call, run):
-    sampling = ("--set", "decoding.do_sample=true", "--nbest", "7")
-    for options, count in (((), 2), (sampling, 7)):
-        answer = call("translate", run, "-", "--choose", "mbr", *options, "--json", stdin=b"1845-01-05\n")
-        assert json.loads(answer.out)["chosen"]["candidates"] == count
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--choose", "best"], "--choose best is not available"),
-        (["--choose", "mbr", "--beam", "1"], "there is only one answer to choose from"),
-    ],
-)
-def test_options_of_the_choice_that_do_not_fit_are_named(call, run, options, message):
-    answer = call("translate", run, "-", *options, stdin=AS_BYTES)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err
 
 
 # Warnings

@@ -37,7 +37,8 @@ REMOVED = {
     "translate": {
         "--shards": "--on ray --out FILE translates on several machines, without shards",
         "--merge": "--on ray --out FILE writes all answers in the order of the rows",
-        "--utility": "--choose mbr, whose utility is chrF",
+        "--choose": "the best answer of the beam; the choice of least risk was better in no table",
+        "--utility": "the best answer of the beam; the choice of least risk was better in no table",
         "--rerank": "glassformer train --members N; a reverse model gained nothing",
         "--rerank-weight": "glassformer train --members N; a reverse model gained nothing",
     },
@@ -52,7 +53,7 @@ REMOVED = {
 RARE = {
     "translate": {
         *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
-        *("coverage", "must_match", "choices", "lexicon", "choose"),
+        *("coverage", "must_match", "choices", "lexicon"),
     }
 }
 """Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
     from glassformer.inference.jobs.stream import Long, Search
-    from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
@@ -173,7 +172,6 @@ class Form(OptionGroup):
             minimum=self.min_confidence,
             coverage=self.coverage,
             prefixes=bool(rows.prefix) or rows.prefix_column is not None,
-            chosen=search.mbr,
             constrained=search.constraint is not None,
         )
         return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
@@ -235,15 +233,7 @@ def translate(
         typer.Option(
             "--nbest",
             min=1,
-            help="Number of answers for each line, as JSON Lines; of candidates with --choose.",
-        ),
-    ] = None,
-    choose: Annotated[
-        str | None,
-        typer.Option(
-            "--choose",
-            metavar="mbr",
-            help="Choose by minimum Bayes risk among the answers of the beam, or among --nbest answers or samples.",
+            help="Number of answers for each line, as JSON Lines.",
         ),
     ] = None,
     long: Annotated[
@@ -263,6 +253,7 @@ def translate(
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
     from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
+    from glassformer.inference.jobs.stream import Search
     from glassformer.ship.storage.modelfile import ModelFile, each_model
 
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
@@ -276,13 +267,13 @@ def translate(
     given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
-    search = allowing.added(_search(decoding, choose, long, form.rivals), models[0])
+    search = allowing.added(Search(decoding, cast("Long", long), n_rivals=form.rivals), models[0])
     search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
     scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, files.ledger)
-        is_nbest = "num_return_sequences" in options and not search.mbr
+        is_nbest = "num_return_sequences" in options
         layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
         with job_output(output, files.out, sys.stdout.buffer) as destination:
             job = make_job(
@@ -294,17 +285,6 @@ def translate(
         reporter.print(f"wrote {progress.rows:,} {'lines' if layout.format == 'lines' else 'rows'} to {files.out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
-
-
-def _search(decoding: DecodingSettings, choose: str | None, long: str, n_rivals: int) -> Search:
-    """Return the search of a job; with `choose` it returns several answers, of which one is chosen."""
-    from glassformer.inference.choose import with_candidates
-    from glassformer.inference.jobs.stream import Search
-
-    if choose not in (None, "mbr"):
-        raise UsageError(f"--choose {choose} is not available", expected="--choose mbr")
-    decoding = with_candidates(decoding) if choose else decoding
-    return Search(decoding, cast("Long", long), mbr=choose is not None, n_rivals=n_rivals)
 
 
 def _standard_input() -> BinaryIO:

@@ -127,7 +127,6 @@ def check_calibrated(
     decoding: DecodingSettings,
     *,
     prefixes: bool = False,
-    chosen: bool = False,
     constrained: bool = False,
 ) -> Calibration:
     """Return the calibration of a search. Raises UsageError where there is none."""
@@ -136,8 +135,6 @@ def check_calibrated(
         raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model file")
     if decoding.do_sample:
         raise UsageError(what, got="an answer that is sampled", expected="greedy search or a beam")
-    if chosen:
-        raise UsageError(what, got="an answer that a rule chose", expected="the best answer of the search")
     if constrained:
         raise UsageError(what, got="an answer of a given form", expected="no pattern and no choices")
     if prefixes:

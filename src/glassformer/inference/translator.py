@@ -7,7 +7,7 @@ import functools
 import gc
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +44,7 @@ class Translation:
     of which one is right with the probability that was requested. From a job: `from_lexicon`, the answer is that of a
     lexicon and not of the model; `alignment`, pairs of a source token and a token of the answer (numbers from 0), with
     `source_tokens`; `rivals`, the most probable other tokens at each token and the `<eos>`, with their
-    log-probabilities. `chosen` says how `inference.choose` chose it. The JSON has what is there of these and of
-    `probability`.
+    log-probabilities. The JSON has what is there of these and of `probability`.
     """
 
     text: str
@@ -65,7 +64,6 @@ class Translation:
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
     rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
-    chosen: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
@@ -91,9 +89,8 @@ class Translation:
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
             "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],
-            "chosen": self.chosen,
         }
-        known = {name: value for name, value in values.items() if value not in (None, "", [], {})}
+        known = {name: value for name, value in values.items() if value not in (None, "", [])}
         return known if self.answer_set is None else known | {"answer_set": list(self.answer_set)}
 
 

@@ -8,9 +8,6 @@ import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import MissingExtraError, TooLongError, UsageError
-from glassformer.inference.jobs.confidence import Confidence
-from glassformer.inference.jobs.stream import Search
-from glassformer.paper.settings import DecodingSettings
 from tests.inference.jobs.conftest import LIMIT
 from tests.inference.jobs.conftest import TOO_LONG_TEXT as TOO_LONG
 
@@ -69,11 +66,6 @@ def test_split_without_its_library_names_the_extra(shouting, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sentencex", None)
     with pytest.raises(MissingExtraError, match="sentencex"):
         list(translate_stream(shouting, [TOO_LONG], long="split"))
-
-
-def test_an_answer_that_a_rule_chose_has_no_probability():
-    with pytest.raises(UsageError, match="fitted for the best answer of the search"):
-        Search(DecodingSettings(), mbr=True, confidence=Confidence(0.5, None, 1))
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,6 @@ def describe_job(
         "input columns": list(opened.taken),
         **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
         **_describe_constraint(search.constraint),
-        **({"mbr": True} if search.mbr else {}),
         **more,
     }
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
-from glassformer.inference.choose import choose
 from glassformer.inference.confidence import all_of_the_beam
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import chunks
@@ -32,18 +31,16 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
-    `mbr`: one of several answers is chosen by minimum Bayes risk. `greedy_first` is what the first texts of the job
-    have shown; it makes the scores independent of the chunks. `n_rivals` is the number of rivals of each token. With
-    `confidence` each answer has its probability, from a search for all answers of the beam. A `constraint` says which
-    answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the model is not asked unless an
-    answer has a forced start.
+    `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
+    `n_rivals` is the number of rivals of each token. With `confidence` each answer has its probability, from a search
+    for all answers of the beam. A `constraint` says which answers are allowed. The `lexicon` has the answers to some
+    texts, in NFC, which the model is not asked unless an answer has a forced start.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
     confidence: Confidence | None = None
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
-    mbr: bool = False
     n_rivals: int = 0
     constraint: Constraint | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,13 +53,10 @@ class Search:
         if self.long == "split" and self.constraint is not None:
             what = "the answers of several sentences are not one answer of a given form"
             raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
-        if self.mbr and self.confidence is not None:
-            what = "the probability was fitted for the best answer of the search, not for one that a rule chose"
-            raise UsageError(what, hint="leave out --choose, or the confidence")
         n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
         if self.long == "split" and self.confidence is not None and self.confidence.limit is not None:
             raise UsageError("the sets of answers to several sentences cannot be joined", hint="long=skip")
-        if self.long == "split" and n_answers > 1 and not self.mbr:
+        if self.long == "split" and n_answers > 1:
             raise UsageError(
                 "the answers of several sentences cannot be joined when each has alternatives",
                 got=f"long=split and {n_answers} answers for each text",
@@ -158,8 +152,6 @@ def translate_chunk(
                     limit = f"the model takes at most {translator.max_source_length}"
                     left_out[row] = f"{sentence}{n_tokens} tokens; {limit}"
                     del parts[row]
-    if search.mbr:
-        answers = choose(answers, sampled=search.decoding.do_sample)
     if search.n_rivals:
         answers = with_rivals(translator, flat, answers, search.n_rivals)
     found = iter(answers if aligner is None else aligner.align(flat, answers))
