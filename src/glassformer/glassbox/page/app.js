@@ -29,6 +29,8 @@ export class App {
     this.notice = '';
     this.busy = ''; // what is computed now: words, or a list of words and elements
     this.canStop = false;
+    this.home = null; // a link to the page around this one
+    this.complete = (trace) => trace; // with what that page knows besides
     this.opener = null; // of the inspector, which gets the focus when it is closed
     this.timer = 0; // of the steps that are not recomputed yet
     this.turn = 0; // of the last computation; the results of earlier ones are dropped

@@ -9,13 +9,13 @@ export function askForm(app) {
   if (reason) return el('p.size.cannot', `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
   const limits = limitsOf(app);
   const { base } = app;
-  const names = Object.keys(base.inputs ?? {});
   const required = { required: true, maxlength: limits.text };
+  const sources = base.inputs && base.tokenizer('source').inputs.map((one) => inputField(one, base.inputs[one.name], required));
   const problem = el('span.wrong', { 'aria-live': 'assertive' });
   const submit = async (event) => {
     event.preventDefault();
     const { elements } = event.target;
-    const inputs = names.length ? Object.fromEntries(names.map((name, i) => [name, elements[`input-${i}`].value])) : null;
+    const inputs = sources && Object.fromEntries(sources.map(({ input }) => [input.name, input.value]));
     const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
     const found = await app.compute(computing(text ?? inputs), () => traceOf(app, { text, inputs, target, beams }));
@@ -28,14 +28,24 @@ export function askForm(app) {
   return el(
     'form',
     { on: { submit } },
-    names.length
-      ? names.map((name, i) => field(name, `input-${i}`, base.inputs[name], required))
-      : field('text', 'text', base.text, required),
+    sources?.map(({ element }) => element) ?? field('text', 'text', base.text, required),
     app.server ? field('gold (optional)', 'target', base.target ?? '') : null,
     field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', required: true, min: 1, max: limits.beams }),
     button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
     problem,
   );
+}
+
+const MAX_NAMED = 20; // symbols that a field lists
+
+/** A field for one input of a source, see tokenizer/source.js. */
+export function inputField({ name, kind, cut, symbols }, value, more = {}) {
+  const known = symbols.slice(0, MAX_NAMED).join(', ') + (symbols.length > MAX_NAMED ? ', …' : '');
+  const between = cut === ' ' ? 'a space' : `“${cut}”`;
+  const many = cut ? `symbols, with ${between} between them` : 'a symbol';
+  const [placeholder, title] = kind === 'feature' ? [`${many}: ${known}`, `${many}: ${known}`] : ['', name];
+  const input = textField(`input-${name}`, { name, value, placeholder, title, ...more });
+  return { input, element: el('label.field', el('span', name), input) };
 }
 
 /** What is computed for a text, or for several inputs, in words. */

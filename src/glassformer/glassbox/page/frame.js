@@ -9,7 +9,7 @@ import { unlikeWords } from 'glassbox/seen.js';
 import { sameSource } from 'glassbox/source.js';
 import { visible } from 'glassbox/trace.js';
 
-/** The name of the model, and what concerns the whole page. `form` is the form for another text. */
+/** The name of the model, and what concerns the whole page. `form` has the form for another text. */
 export const bar = (app, form) => [
   el(
     'div.titles',

@@ -40,5 +40,5 @@ async function compute(app, { text, inputs, target }, beams) {
   if (inputs && !own) throw new Error(`the model takes one text, not the inputs ${Object.keys(inputs).join(', ').slice(0, 60)}`);
   if (reason) throw new Error(`the text “${(text ?? Object.values(inputs).join(', ')).slice(0, 60)}” cannot be opened: ${reason}`);
   await drawn(); // with "computing"
-  return traceText(app.first, readSource(own, inputs ?? text), beams);
+  return app.complete(traceText(app.first, readSource(own, inputs ?? text), beams));
 }

@@ -31,11 +31,12 @@ const part = (id) => document.getElementById(id);
  *
  * @param contract  a glassformer-trace/1, or a Trace
  * @param server  see server.js, or null
- * @param {HTMLElement|null} form  for another text, instead of that of the page
+ * @param {{home?: HTMLElement, complete?: (trace: object) => object}} more  a link to the page around this one, and what
+ *   it knows besides of a trace that this page computes
  */
-export function show(contract, server = null, form = null) {
+export function show(contract, server = null, more = {}) {
   const app = new App(contract, server);
-  app.form = form;
+  Object.assign(app, more);
   app.subscribe((isQuiet, isNew) => {
     draw(app, isQuiet);
     if (isNew !== null) write(app, isNew);
@@ -85,7 +86,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   const isSame = isQuiet && width === app.width;
   app.width = width;
   if (!isSame) {
-    if (app.formOf !== app.base) part('bar').replaceChildren(...shown(bar(app, app.form ?? askForm(app))));
+    if (app.formOf !== app.base) part('bar').replaceChildren(...shown(bar(app, [app.home, askForm(app)])));
     app.formOf = app.base;
     for (const [id, make] of Object.entries({ header, tools, result, tabs, map, steps, panel }))
       part(id).replaceChildren(...shown([make(app)]));
