@@ -256,16 +256,20 @@ class Explained:
             tokens[position] = replace(tokens[position], input=name)
         return tokens
 
-    def vocabularies(self) -> dict[Side, Vocabulary]:
-        """The two vocabularies, without the labels of their axes."""
+    def vocabularies(self, *, can_split: bool) -> dict[Side, Vocabulary]:
+        """The two vocabularies, without the labels of their axes; with what splits a text into subwords or without."""
         seen = self.file.seen.to_json() if self.file.seen else {}
-        return {"source": self._vocabulary("source", seen), "target": self._vocabulary("target", {})}
+        left_out = {"pieces", "sentencepiece"} | (set() if can_split else {"merges", "scores"})
+        return {
+            "source": self._vocabulary("source", seen, left_out),
+            "target": self._vocabulary("target", {}, left_out),
+        }
 
-    def _vocabulary(self, side: Side, seen: dict[str, int | str]) -> Vocabulary:
+    def _vocabulary(self, side: Side, seen: dict[str, int | str], left_out: set[str]) -> Vocabulary:
         tokenizer = self._tokenizer(side)
-        saved = {name: value for name, value in tokenizer.to_dict().items() if name not in ("pieces", "sentencepiece")}
+        saved = {name: value for name, value in tokenizer.to_dict().items() if name not in left_out}
         axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
-        return Vocabulary(axis, self._specials(side), self._counts(side), inputs, seen, saved)
+        return Vocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:
         """All axes of a trace, with their lengths and labels."""

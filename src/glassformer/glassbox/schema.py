@@ -114,15 +114,16 @@ class Vocabulary(Strict):
 
     `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written. `inputs` are
     the ids of the tokens of the kind "input", `seen` the values of `text.seen.Seen`, if the model file has them.
-    `tokenizer` is that of the model file, without its pieces, and of SentencePiece without what splits a text.
+    `tokenizer` is that of the model file, without its pieces; merges and scores are in it where the weights are in the
+    trace, and what splits a text into the tokens of SentencePiece is not.
     """
 
     axis: str
     specials: dict[str, int]
     counts: list[int]
+    tokenizer: dict[str, Any]
     inputs: list[int] = field(default_factory=list)
     seen: dict[str, int | str] = field(default_factory=dict)
-    tokenizer: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ class _Opened:
             target=self.target,
             provenance=explained.provenance(),
             tokens=tokens,
-            vocabularies=explained.vocabularies(),
+            vocabularies=explained.vocabularies(can_split=weights),
             axes=axes,
             tensors=tensors,
             steps=self.recorder.steps,

@@ -45,6 +45,8 @@ const exchange = (text) => text.replace(/[▁ ]/g, (letter) => (letter === MARK 
 
 /** Subwords: each chunk of the marked text is split on its own. The mark at the start is not in the text. */
 export function subwords(saved) {
+  const join = (parts) => exchange(parts.join('')).replace(/^ /, '');
+  if (!saved.merges && !saved.scores) return { join }; // of a trace without weights
   const splitChunk = saved.merges ? bpe(saved) : unigram(saved);
   const known = new Map();
   const pieces = (chunk) => {
@@ -57,7 +59,7 @@ export function subwords(saved) {
       const found = text ? (MARK + exchange(text)).match(CHUNK).flatMap(pieces) : [];
       return found.map((piece, i) => [piece, exchange(i ? piece : piece.slice(1))]);
     },
-    join: (parts) => exchange(parts.join('')).replace(/^ /, ''),
+    join,
   };
 }
 

@@ -76,7 +76,7 @@ export class Tokenizer {
 
   /** The pieces of the normalized text, each with the part of it that it is made of; unknown ones are kept unchanged. */
   split(text) {
-    if (!this.canSplit) throw new TextError('a text is split into tokens of SentencePiece by a library');
+    if (!this.canSplit) throw new TextError('this program cannot split a text into tokens of the kind', this.kind);
     const surrogate = /\p{Surrogate}/u.exec(text);
     if (surrogate) {
       const code = codePoint(surrogate[0]);

@@ -50,8 +50,11 @@ function baseTrace({ template, tensors, weight_bytes: size, ...sides }, parts) {
     weights.set(entry.name, named(axes, entry.shape, Float64Array.from(readTensor(bytes, entry))));
     entries[entry.name] = { axes, dtype: 'float32', data: '', origin: 'weight' };
   }
-  const axes = { ...template.axes };
-  for (const [side, { axis }] of Object.entries(template.vocabularies))
-    axes[axis] = { ...axes[axis], labels: new Tokenizer(sides[side]).pieces };
-  return new Trace({ ...template, axes, tensors: { ...template.tensors, ...entries } }, weights);
+  const [axes, vocabularies] = [{ ...template.axes }, { ...template.vocabularies }];
+  for (const [side, vocabulary] of Object.entries(vocabularies)) {
+    const { pieces: _, ...tokenizer } = sides[side];
+    vocabularies[side] = { ...vocabulary, tokenizer };
+    axes[vocabulary.axis] = { ...axes[vocabulary.axis], labels: new Tokenizer(sides[side]).pieces };
+  }
+  return new Trace({ ...template, axes, vocabularies, tensors: { ...template.tensors, ...entries } }, weights);
 }
