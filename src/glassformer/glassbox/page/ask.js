@@ -3,10 +3,16 @@
 import { button, cut, el, textField } from 'glassbox/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
+/** Why there is no form for another text, or '' if there is one. */
+export function refusal(app, kind) {
+  const reason = cannotOpen(app);
+  return reason && el(`p.${kind}`, `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
+}
+
 /** @param {import('./app.js').App} app */
 export function askForm(app) {
-  const reason = cannotOpen(app);
-  if (reason) return el('p.size.cannot', `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
+  const refused = refusal(app, 'size.cannot');
+  if (refused) return refused;
   const limits = limitsOf(app);
   const { base } = app;
   const required = { required: true, maxlength: limits.text };

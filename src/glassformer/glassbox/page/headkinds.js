@@ -26,7 +26,7 @@ export const KINDS = {
  * @param {boolean} isCross
  * @param {string[]} keys  the tokens of the keys
  * @param {string[]} outputs  the output tokens of the rows of cross-attention
- * @returns {{kind: string, weight: number, weights: Object<string, number>}}  `weight` is that of the kind
+ * @returns {{kind: string, weight: number}}  `weight` is that of the kind
  */
 export function kindOf(weights, isCross, keys, outputs) {
   const found = isCross
@@ -34,7 +34,7 @@ export function kindOf(weights, isCross, keys, outputs) {
     : { previous: onOffset(weights, 1), same: onOffset(weights, 0), first: onFirst(weights, 2) };
   const known = Object.entries(found).filter(([, weight]) => weight !== null);
   const [kind, weight] = known.reduce((best, each) => (each[1] > best[1] ? each : best), ['mixed', 0]);
-  return { kind: weight >= ENOUGH ? kind : 'mixed', weight, weights: Object.fromEntries(known) };
+  return { kind: weight >= ENOUGH ? kind : 'mixed', weight };
 }
 
 const mean = (numbers) => (numbers.length ? meanOf(numbers) : null);

@@ -63,13 +63,13 @@ export function colors(x, scale, words = null, ...parts) {
 }
 
 /** From which index to which one a square covers, at least one. */
-export function span(at, squares, length) {
+function span(at, squares, length) {
   const from = Math.floor((at * length) / squares);
   return [from, Math.max(from + 1, Math.floor(((at + 1) * length) / squares))];
 }
 
 /** The number with the largest absolute value in a block. */
-export function largestOf(x, [top, bottom], [left, right]) {
+function largestOf(x, [top, bottom], [left, right]) {
   let found = 0;
   for (let row = top; row < bottom; row += 1)
     for (let column = left; column < right; column += 1) {

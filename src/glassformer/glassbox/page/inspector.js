@@ -51,14 +51,10 @@ function elsewhere(app, name, cell) {
   return section('numbers', '', el('h3', 'numbers'), matrix(app, name, { head, width: 330 }));
 }
 
-/** Open a tensor in its panel, at a cell: the window of its matrix moves there. */
+/** Open a tensor in its panel; the focus goes to the cell. */
 function open(app, name, cell = null) {
-  if (cell && cell.length > 1)
-    app.windows.set(name, cell.slice(-2).map((index) => index - 4));
   app.goTo(name, cell);
-  const found = cellOf(name, cell) ?? document.querySelector(`[data-stage="${CSS.escape(name)}"] h2`);
-  found?.scrollIntoView({ block: 'center', inline: 'nearest' });
-  found?.focus({ preventScroll: true });
+  cellOf(name, cell)?.focus({ preventScroll: true });
 }
 
 const cellOf = (name, cell) =>

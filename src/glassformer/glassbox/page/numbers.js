@@ -104,19 +104,17 @@ const fixed = (number, decimals) => {
   return Number(text) === 0 ? text.replace('-', '') : text.replace('-', '−');
 };
 
-/** As many digits as fit into a cell: 4 after the point for small numbers, fewer for large ones. */
-export function digits(number) {
+/** As many digits as fit into a narrow cell: 3 after the point for small numbers, fewer for large ones. */
+export function shortDigits(number, most = 3) {
   if (Number.isNaN(number)) return '–';
   const size = Math.abs(number);
-  if (size > 0 && size < 0.0001) return number.toExponential(2).replaceAll('-', '−');
-  return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 4 : size < 100 ? 3 : size < 1000 ? 2 : 1);
+  return fixed(number, Number.isInteger(number) ? 0 : most - [10, 100, 1000].filter((limit) => size >= limit).length);
 }
 
-/** The same for narrow cells: 3 digits after the point at most. */
-export function shortDigits(number) {
-  if (Number.isNaN(number)) return '–';
+/** The same with one digit more, and with a power of ten where all of them would be 0. */
+export function digits(number) {
   const size = Math.abs(number);
-  return fixed(number, Number.isInteger(number) ? 0 : size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
+  return size > 0 && size < 0.0001 ? number.toExponential(2).replaceAll('-', '−') : shortDigits(number, 4);
 }
 
 /** A probability or fraction in percent, which is not split at the end of a line. */

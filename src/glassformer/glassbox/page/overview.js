@@ -1,7 +1,7 @@
 /** A large matrix as a picture as wide as the card; a frame, which is dragged, marks the part that the table shows. */
 
 import { el, slider } from 'glassbox/dom.js';
-import { largestOf, span } from 'glassbox/heat.js';
+import { heat } from 'glassbox/heat.js';
 import { tensorTitle } from 'glassbox/labels.js';
 import { grouped, scaleOf } from 'glassbox/numbers.js';
 
@@ -13,10 +13,10 @@ const [MIN_HEIGHT, MAX_HEIGHT, ROW] = [32, 120, 4];
  * @param {(top: number, left: number) => void} go  moves the window
  * @returns {{element: HTMLElement, show: (shown: object) => void}}  `show` moves the frame
  */
-export function overview({ app, name, x, width }, first, go) {
+export function overview({ app, name, x }, first, go) {
   const [rows, columns] = x.shape;
-  const canvas = el('canvas', {
-    width: Math.max(120, Math.round(width)),
+  const picture = heat(x, scaleOf(x), {
+    width: '100%',
     height: Math.min(Math.max(rows * ROW, MIN_HEIGHT), MAX_HEIGHT),
     role: 'img',
     'aria-label':
@@ -25,7 +25,7 @@ export function overview({ app, name, x, width }, first, go) {
   });
   const frame = el('i.frame');
   const words = el('small');
-  const map = el('div.map', canvas, frame);
+  const map = el('div.map', picture, frame);
   let shown = first;
   const control = (label, side, max, onInput) =>
     max > 0 ? slider(label, { max, value: shown[side] }, onInput, { key: `${name}-${side}` }) : null;
@@ -33,7 +33,6 @@ export function overview({ app, name, x, width }, first, go) {
     left: control('columns from', 'left', columns - first.width, (left) => go(shown.top, left)),
     top: control('rows from', 'top', rows - first.height, (top) => go(top, shown.left)),
   };
-  paint(canvas, x);
   brush(map, (down, across) =>
     go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2)),
   );
@@ -67,25 +66,3 @@ function brush(map, move) {
     if (map.hasPointerCapture(event.pointerId)) follow(event);
   });
 }
-
-/** Each pixel shows the number with the largest absolute value among those that it covers. */
-function paint(canvas, x) {
-  const [rows, columns] = x.shape;
-  const { width, height } = canvas;
-  const context = canvas.getContext('2d');
-  const style = getComputedStyle(document.documentElement);
-  const [ground, plus, minus] = ['--cell', '--plus', '--minus'].map((name) => rgb(style.getPropertyValue(name)));
-  const scale = scaleOf(x);
-  const image = context.createImageData(width, height);
-  for (let i = 0; i < width * height; i += 1) {
-    const [down, across] = [span(Math.floor(i / width), height, rows), span(i % width, width, columns)];
-    const number = largestOf(x, down, across);
-    const hue = number < 0 ? minus : plus;
-    const strength = Math.sqrt(Math.abs(number) / scale);
-    for (let c = 0; c < 3; c += 1) image.data[i * 4 + c] = ground[c] + (hue[c] - ground[c]) * strength;
-    image.data[i * 4 + 3] = 255;
-  }
-  context.putImageData(image, 0, 0);
-}
-
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.trim().slice(at, at + 2), 16));

@@ -32,14 +32,16 @@ export function product(app, step, head, width) {
     Math.min(MAX_SIDE, (width - GAPS) / (left.shape[1] + right.shape[1] + result.shape[1])),
   );
   const [one, other, out] = [step.inputs[0], step.inputs[1], step.output];
+  const { row, column } = selected(app, out, head);
+  const ofColumn = column === null ? null : [column, 0, 1, right.shape[0]];
   return el(
     'figure.product',
-    { data: { product: out, head } },
-    factor(shortName(one), left, side, 'left'),
+    { data: { product: out, head, width, row, column: column ?? '' } },
+    factor(shortName(one), left, side, 'left', [0, row, left.shape[1], 1]),
     el('span', '×'),
-    factor(`${shortName(other)}${isTransposed ? 'ᵀ' : ''}`, right, side, 'right'),
+    factor(`${shortName(other)}${isTransposed ? 'ᵀ' : ''}`, right, side, 'right', ofColumn),
     el('span', '='),
-    factor(shortName(out), result, side, 'result', {
+    factor(shortName(out), result, side, 'result', [column ?? 0, row, ofColumn ? 1 : result.shape[1], 1], {
       role: 'img',
       'aria-label': `${tensorTitle(app.trace, out)} of head ${head} as a product`,
       on: { click: (event) => pick(app, out, head, result, event) },
@@ -47,10 +49,14 @@ export function product(app, step, head, width) {
   );
 }
 
-function factor(name, x, side, kind, attributes = { 'aria-hidden': 'true' }) {
+/** A matrix, with a frame around some cells: `spot` is the first column and row, and how many there are. */
+function factor(name, x, side, kind, spot, attributes = { 'aria-hidden': 'true' }) {
   const [rows, columns] = x.shape;
   const picture = heat(x, scaleOf(x), { width: columns * side, height: rows * side, ...attributes });
-  picture.append(svg(`rect.spot.${kind}`, { x: 0, y: 0, width: 0, height: 0 }));
+  const box = picture.viewBox.baseVal;
+  const [wide, high] = [box.width / columns, box.height / rows];
+  const [left, top, width, height] = spot ?? [0, 0, 0, 0];
+  picture.append(svg(`rect.spot.${kind}`, { x: left * wide, y: top * high, width: width * wide, height: height * high }));
   return el(
     `div.factor`,
     picture,
@@ -68,36 +74,20 @@ function pick(app, name, head, { shape: [rows, columns] }, event) {
   app.pick(name, [head, row, at(event.clientX - box.left, box.width, columns)]);
 }
 
-/** Mark the row and the column of the selected number, or else the row of the selected decoding step. */
-export function markProducts(app) {
+/** The row and the column of the selected number, or else the row of the selected decoding step. */
+function selected(app, name, head) {
   const { tensor, cell } = app.state;
-  for (const figure of document.querySelectorAll('.product')) {
-    const name = figure.dataset.product;
-    const x = app.trace.get(name);
-    const isHere = cell?.length === 3 && String(cell[0]) === figure.dataset.head && isSame(name, tensor, x, app);
-    const row = isHere ? cell[1] : x?.axes[1] === 'source' ? app.state.column : app.row;
-    mark(figure, x?.shape ?? [0, 0, 0], row, isHere ? cell[2] : null);
+  const x = app.trace.get(name);
+  const part = (text) => text.replace(/\.(scores|scaled|weights)$/, '.scores'); // whose cells are at the same places
+  const isHere = cell?.length === 3 && cell[0] === head && part(name) === part(tensor) && app.trace.get(tensor)?.shape.join() === x.shape.join();
+  if (isHere) return { row: cell[1], column: cell[2] };
+  return { row: x.axes[1] === 'source' ? app.state.column : app.row, column: null };
+}
+
+/** Draw the products of the panel again, with the number that is selected now. */
+export function drawProducts(app) {
+  for (const figure of document.querySelectorAll('#panel .product')) {
+    const { product: name, head, width } = figure.dataset;
+    figure.replaceWith(product(app, app.trace.stepOf.get(name), Number(head), Number(width)));
   }
-}
-
-/** A scaled score and a weight are cells at the same place as their score. */
-function isSame(name, tensor, x, app) {
-  const part = (text) => text.replace(/\.(scores|scaled|weights)$/, '.scores');
-  return part(name) === part(tensor) && app.trace.get(tensor)?.shape.join() === x?.shape.join();
-}
-
-function mark(figure, [, rows, columns], row, column) {
-  const put = (kind, x, y, width, height) => {
-    const rect = figure.querySelector(`.spot.${kind}`);
-    for (const [name, number] of Object.entries({ x, y, width, height })) rect.setAttribute(name, number);
-  };
-  const box = (kind) => figure.querySelector(`.spot.${kind}`).parentNode.viewBox.baseVal;
-  const [left, right, result] = ['left', 'right', 'result'].map(box);
-  const [high, wide] = [result.height / rows, result.width / columns];
-  put('left', 0, row * (left.height / rows), left.width, left.height / rows);
-  if (column === null) put('right', 0, 0, 0, 0);
-  else put('right', column * (right.width / columns), 0, right.width / columns, right.height);
-  put('result', column === null ? 0 : column * wide, row * high, column === null ? result.width : wide, high);
-  figure.dataset.row = row;
-  figure.dataset.column = column ?? '';
 }

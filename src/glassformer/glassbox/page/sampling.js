@@ -1,12 +1,5 @@
 /** Temperature and top-p: how sampling changes the probabilities of a row. */
 
-import { logSumExp } from 'glassbox/interpreter.js';
-
-/** The probability of a token, without a temperature. @param {Float64Array} logits  of all tokens */
-export function probabilityOf(logits, id) {
-  return Math.exp(logits[id] - logSumExp(logits));
-}
-
 /**
  * @param {Float64Array} logits  of all tokens
  * @param {number} temperature  divides the logits; below 1 the most probable tokens gain

@@ -5,8 +5,8 @@
  * @typedef {{passed: boolean|null, largest: number, note: string}} Verdict  null: cannot be recomputed here
  */
 
-import { recompute } from 'glassbox/interpreter.js';
-import { readTensor } from 'glassbox/numbers.js';
+import { logSumExp, recompute } from 'glassbox/interpreter.js';
+import { readTensor, rowOf } from 'glassbox/numbers.js';
 import { specialIds } from 'glassbox/source.js';
 import { Tokenizer } from 'glassbox/tokenizer/text.js';
 
@@ -76,6 +76,13 @@ export class Trace {
       tokenizers.set(tokenizer, new Tokenizer({ ...tokenizer, pieces }));
     }
     return tokenizers.get(tokenizer);
+  }
+
+  /** The probability of a token in a row of logits; where they are not in the trace that of the ten most probable ones, else null. */
+  probabilityOf(logits, row, id) {
+    const x = this.get(logits);
+    if (x) return Math.exp(rowOf(x, row)[id] - logSumExp(rowOf(x, row)));
+    return this.predictions[logits][row].top.find(([token]) => token === id)?.[2] ?? null;
   }
 
   names() {

@@ -10,7 +10,7 @@ import { followTokens } from 'glassbox/hover.js';
 import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
 import { listenToKeys } from 'glassbox/keys.js';
 import { map } from 'glassbox/map.js';
-import { markProducts } from 'glassbox/product.js';
+import { drawProducts } from 'glassbox/product.js';
 import { panels } from 'glassbox/panels/all.js';
 import { result } from 'glassbox/result.js';
 
@@ -91,13 +91,15 @@ function draw(app, isQuiet, onPaper = printed.matches) {
     for (const [id, make] of Object.entries({ header, tools, result, tabs, map, steps, panel }))
       part(id).replaceChildren(...shown([make(app)]));
     showCurrent(scrolled);
-  } else markPicked(app);
+  } else {
+    markPicked(app);
+    drawProducts(app);
+  }
   part('inspector').replaceChildren(...shown(inspector(app)));
   part('tools').dataset.shown = app.state.panel;
   part('tools').classList.toggle('no-matrix', !document.querySelector('#main .matrix, #main .scalar'));
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
-  markProducts(app);
   letKeyboardScroll(part('panel'));
   if (app.reveal || isOther) scroll(app, isOther);
   else place();

@@ -5,7 +5,7 @@ import { bdi, button, choices, el, row, section, slider, table, wide } from 'gla
 import { digits, percent, rowOf, sumOf } from 'glassbox/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/pick.js';
-import { probabilityOf, sampled } from 'glassbox/sampling.js';
+import { sampled } from 'glassbox/sampling.js';
 import { specialIds } from 'glassbox/source.js';
 import { decodeIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
@@ -151,8 +151,7 @@ function lens(app) {
 function lensCell(app, name, i, token, title) {
   const { top, rank } = app.trace.predictions[name][i];
   const [id, text, probability] = top[0];
-  const x = app.trace.get(name);
-  const ofTarget = x ? probabilityOf(rowOf(x, i), token.id) : (top.find(([other]) => other === token.id)?.[2] ?? 0);
+  const ofTarget = app.trace.probabilityOf(name, i, token.id) ?? 0;
   return el(
     'td.lens',
     { class: id === token.id ? 'right' : null, title: `${title} ${rank}` },

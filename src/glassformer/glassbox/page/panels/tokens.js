@@ -127,16 +127,16 @@ function targetTable(app) {
   const losses = state.gold ? trace.get('gold.losses') : null;
   const smoothing = trace.provenance.settings.training?.label_smoothing ?? 0;
   const columns = ['step', 'decoder input', kind, 'id', 'training count', 'probability'];
-  const known = (log, text) => (log === null ? 'not available' : text(log));
-  const ofLoss = (log, i) => [
-    known(log, () => digits(-log)),
+  const known = (p, text) => (p === null ? 'not available' : text(p));
+  const ofLoss = (p, i) => [
+    known(p, () => digits(-Math.log(p))),
     pickable(app, 'gold.losses', [i], digits(losses.numbers[i])),
   ];
   const lines = targets.map((token, i) => {
-    const log = logProbOf(app, i, token.id);
-    const probability = () => pickable(app, app.name('log_probs'), [i, token.id], percent(Math.exp(log)));
+    const p = trace.probabilityOf(app.name('logits'), i, token.id);
+    const probability = () => pickable(app, app.name('log_probs'), [i, token.id], percent(p));
     const texts = [inputs[i], token].map(({ text }) => bdi(visible(text)));
-    const numbers = [String(token.id), count(token), known(log, probability), ...(losses ? ofLoss(log, i) : [])];
+    const numbers = [String(token.id), count(token), known(p, probability), ...(losses ? ofLoss(p, i) : [])];
     return row(lit(app, i), String(i), ...texts, ...numbers);
   });
   return table(
@@ -144,14 +144,6 @@ function targetTable(app) {
     losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
     lines,
   );
-}
-
-/** The log-probability of a token in a row; without logits only that of the most probable ones is known, else null. */
-function logProbOf(app, row, id) {
-  const logProbs = app.trace.get(app.name('log_probs'));
-  if (logProbs) return logProbs.numbers[row * logProbs.shape[1] + id];
-  const found = app.trace.predictions[app.name('logits')][row].top.find(([token]) => token === id);
-  return found ? Math.log(found[2]) : null;
 }
 
 /** The vocabulary of a side; tokens that are not in the training data are gray, and counted. */

@@ -1,16 +1,17 @@
 /** A field for another text, which is answered while it is typed. */
 
+import { refusal } from 'glassbox/ask.js';
 import { drawn, el, textField } from 'glassbox/dom.js';
 import { threadOf } from 'glassbox/story/thread.js';
-import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
+import { limitsOf, traceOf } from 'glassbox/typing.js';
 
 const PAUSE = 350; // milliseconds after the last key
 const forms = new WeakMap(); // app -> its form, which stays the same element so that the cursor stays where it is
 
 /** The fields of the source, each with the name of its column. @param {import('../app.js').App} app */
 export function liveForm(app) {
-  const reason = cannotOpen(app);
-  if (reason) return el('p.hint', `Another text: not in this page, because ${reason}. Use “glassformer serve MODEL”.`);
+  const refused = refusal(app, 'hint');
+  if (refused) return refused;
   if (!forms.has(app)) forms.set(app, make(app));
   const { element, fields } = forms.get(app);
   for (const [name, field] of fields) if (field !== document.activeElement) field.value = app.base.inputs?.[name] ?? app.base.text;

@@ -2,7 +2,7 @@
 
 import { cut, svg } from 'glassbox/dom.js';
 import { heatmap } from 'glassbox/heatmap.js';
-import { at, headOf, percent } from 'glassbox/numbers.js';
+import { headOf, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
@@ -54,12 +54,7 @@ export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } },
   `step ${row}, which reads ${quoted(inputs[row])} and writes ${quoted(outputs[row])}`;
 
 /** The probability of the output token of a row. */
-export const probabilityOf = (trace, row) => {
-  const { target_out: outputs } = trace.tokens;
-  const { top } = trace.predictions.logits[row];
-  const logProbs = trace.get('log_probs');
-  return top.find(([id]) => id === outputs[row].id)?.[2] ?? (logProbs ? Math.exp(at(logProbs, [row, outputs[row].id])) : 0);
-};
+export const probabilityOf = (trace, row) => trace.probabilityOf('logits', row, trace.tokens.target_out[row].id) ?? 0;
 
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
 export function headTile(app, title, { name, head, row }) {

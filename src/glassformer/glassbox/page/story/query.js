@@ -4,7 +4,7 @@ import { cut, el, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { digits, headOf, percent, rowOf, shortDigits } from 'glassbox/numbers.js';
 import { LETTER, headTile, label, quoted, sofar } from 'glassbox/story/parts.js';
-import { crossOf } from 'glassbox/story/thread.js';
+import { crossHere } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
 
 const LINE = 22;
@@ -15,7 +15,7 @@ export const query = {
   draw(app) {
     const { trace, row } = app;
     const { head } = app.state;
-    const name = crossOf(trace).includes(app.state.attention) ? app.state.attention : crossOf(trace).at(-1);
+    const name = crossHere(app);
     const [scores, weights] = ['scaled', 'weights'].map((kind) => rowOf(headOf(trace.get(`${name}.${kind}`), head), row));
     const values = trace.get(`${name}.values`);
     const gives = weights.map((weight, key) => weight * (values ? Math.hypot(...rowOf(headOf(values, head), key)) : 1));

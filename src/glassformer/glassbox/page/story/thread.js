@@ -38,6 +38,9 @@ function greatest(trace) {
 export const crossOf = (trace, layer = '\\d+') =>
   trace.attentions().filter((name) => new RegExp(`^decoder\\.${layer}\\.cross$`).test(name));
 
+/** The cross-attention that the story is about. */
+export const crossHere = ({ trace, state }) => crossOf(trace).find((name) => name === state.attention) ?? crossOf(trace).at(-1);
+
 /**
  * What a row reads in these attentions: the head and the source token with the largest product of the weight and the
  * length of the value.

@@ -10,7 +10,7 @@ import { Stopped } from 'glassbox/server.js';
 import { sameSource } from 'glassbox/source.js';
 import { LETTER, calibrated, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
 import { rivalOf } from 'glassbox/story/rival.js';
-import { changeIn, crossOf } from 'glassbox/story/thread.js';
+import { changeIn, crossHere } from 'glassbox/story/thread.js';
 import { ordinary, visible } from 'glassbox/trace.js';
 import { cannotOpen, traceOf } from 'glassbox/typing.js';
 
@@ -167,7 +167,7 @@ function draw(traces, right) {
 function end(app) {
   const { trace, row } = app;
   const { head } = app.state;
-  const attention = crossOf(trace).includes(app.state.attention) ? app.state.attention : crossOf(trace).at(-1);
+  const attention = crossHere(app);
   const weights = rowOf(headOf(trace.get(`${attention}.weights`), head), row);
   const most = weights.indexOf(Math.max(...weights));
   const { source, target_out: outputs } = trace.tokens;
