@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define PANEL 16
-#define INLINE static inline __attribute__((always_inline))
 #if defined(__x86_64__)
 #define FAST __attribute__((target("avx2,fma")))
 int glassformer_is_fast(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
@@ -23,6 +22,7 @@ int glassformer_is_fast(void) { return 1; }
 #else
 #error "NumPy is faster than what this would be compiled to"
 #endif
+#define INLINE static inline __attribute__((always_inline)) FAST
 
 typedef float Floats __attribute__((vector_size(32)));
 typedef int32_t Ints __attribute__((vector_size(32)));
@@ -103,40 +103,48 @@ INLINE Floats exp_of(Floats x) {
     return (p * (r * r) + r + 1.0f) * (Floats)power;
 }
 
-/* Some rows of x Wᵀ + b in some panels. Constants for both numbers keep all sums in registers. */
-INLINE void tile(int rows, int panels, const Product *w, int64_t first, const float *x, int64_t x_width, float *y) {
-    Floats sums[5][8];
-    const float *weights = w->panels + first * PANEL * w->k;
-#pragma GCC unroll 8
-    for (int c = 0; c < 2 * panels; c++)
-#pragma GCC unroll 5
-        for (int r = 0; r < rows; r++)
-            sums[r][c] = w->bias ? load(w->bias + first * PANEL + c * LANES) : (Floats){0};
-    for (int64_t k = 0; k < w->k; k++)
-#pragma GCC unroll 8
-        for (int c = 0; c < 2 * panels; c++) {
-            Floats weight = load(weights + (c / 2) * PANEL * w->k + k * PANEL + (c % 2) * LANES);
-#pragma GCC unroll 5
-            for (int r = 0; r < rows; r++) sums[r][c] += x[r * x_width + k] * weight;
-        }
-#pragma GCC unroll 8
-    for (int c = 0; c < 2 * panels; c++)
-#pragma GCC unroll 5
-        for (int r = 0; r < rows; r++) store(y + r * w->n + first * PANEL + c * LANES, sums[r][c]);
-}
+/* Some rows of x Wᵀ + b in some panels. Loops with constant bounds are unrolled, which keeps all sums in registers. */
+#ifdef __clang__
+#define EACH _Pragma("unroll") for
+#else
+#define EACH _Pragma("GCC unroll 8") for
+#endif
+#define TILE(ROWS, PANELS)                                                                                             \
+    INLINE void tile_##ROWS##_##PANELS(const Product *w, int64_t first, const float *x, int64_t x_width, float *y) {   \
+        Floats sums[2 * PANELS][ROWS];                                                                                 \
+        const float *weights = w->panels + first * PANEL * w->k;                                                       \
+        EACH (int c = 0; c < 2 * PANELS; c++)                                                                          \
+            EACH (int r = 0; r < ROWS; r++)                                                                            \
+                sums[c][r] = w->bias ? load(w->bias + first * PANEL + c * LANES) : (Floats){0};                        \
+        for (int64_t k = 0; k < w->k; k++)                                                                             \
+            EACH (int c = 0; c < 2 * PANELS; c++) {                                                                    \
+                Floats weight = load(weights + (c / 2) * PANEL * w->k + k * PANEL + (c % 2) * LANES);                  \
+                EACH (int r = 0; r < ROWS; r++) sums[c][r] += x[r * x_width + k] * weight;                             \
+            }                                                                                                          \
+        EACH (int c = 0; c < 2 * PANELS; c++)                                                                          \
+            EACH (int r = 0; r < ROWS; r++) store(y + r * w->n + first * PANEL + c * LANES, sums[c][r]);               \
+    }
+TILE(1, 1)
+TILE(1, 4)
+TILE(2, 1)
+TILE(2, 3)
+TILE(3, 1)
+TILE(3, 2)
+TILE(4, 1)
+TILE(5, 1)
 
-#define ROWS_OF_PANELS(rows, panels)                                                  \
-    do {                                                                              \
-        int64_t p = 0;                                                                \
-        for (; p + panels <= n_panels; p += panels) tile(rows, panels, w, p, x, x_width, y); \
-        for (; p < n_panels; p++) tile(rows, 1, w, p, x, x_width, y);                 \
+#define ROWS_OF_PANELS(rows, panels)                                                             \
+    do {                                                                                         \
+        int64_t p = 0;                                                                           \
+        for (; p + panels <= n_panels; p += panels) tile_##rows##_##panels(w, p, x, x_width, y); \
+        for (; p < n_panels; p++) tile_##rows##_1(w, p, x, x_width, y);                          \
     } while (0)
 
 /* y [R N] = x Wᵀ + b */
 FAST static void multiply(const Product *w, const float *x, int64_t x_width, int64_t rows, float *y) {
     int64_t n_panels = w->n / PANEL, whole = rows - rows % 5;
     for (int64_t p = 0; whole && p < n_panels; p++)
-        for (int64_t r = 0; r < whole; r += 5) tile(5, 1, w, p, x + r * x_width, x_width, y + r * w->n);
+        for (int64_t r = 0; r < whole; r += 5) tile_5_1(w, p, x + r * x_width, x_width, y + r * w->n);
     x += whole * x_width;
     y += whole * w->n;
     switch (rows - whole) {
