@@ -16,21 +16,13 @@ import torch
 
 from glassformer.before.members import train
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Stopped
+from tests import tiny
 
 PAIRS = dates(60, seed=5)
-SETTINGS = Settings(
-    tokens={"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False},
-    model={
-        "d_model": 16,
-        "d_ff": 16,
-        "n_heads": 2,
-        "n_encoder_layers": 1,
-        "n_decoder_layers": 1,
-        "tied_embeddings": "none",
-    },
+SETTINGS = tiny.settings(
+    model={"d_model": 16, "d_ff": 16},
     training={
         "batch_tokens": 200,
         "steps": 24,

@@ -296,10 +296,9 @@ def test_a_name_alone_is_its_column_and_otherwise_the_hint_has_the_form(call, pl
         assert "--feature tags=POSITION" in answer.err
 
 
-def test_resume_keeps_the_inputs(call, small, inflection, tmp_path):
-    words = ("train", inflection, "--out", tmp_path / "run")
-    assert call(*words, "--feature", "tags", *small(training__steps="2", training__members="1")).code == 0
-    answer = call(*words, "--resume")
+def test_resume_keeps_the_inputs(call, plain):
+    table, run = plain
+    answer = call("train", table, "--out", run, "--resume")
     assert answer.code == 0, answer.err
 
 

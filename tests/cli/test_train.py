@@ -198,17 +198,12 @@ def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call,
     assert re.search(r"training\.batch_tokens\s+777\s+set by you", answer.err)
 
 
-@pytest.mark.parametrize(("flag", "value"), [("--seed", "9"), ("--precision", "bfloat16")])
-def test_an_option_is_a_setting(tmp_path, call, small, table, flag, value):
-    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"), flag, value)
+def test_an_option_is_a_setting_and_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
+    words = small(training__steps='"1"', model__d_model='"16"')
+    answer = call("train", table, "--out", tmp_path / "run", *words, "--seed", "9", "--precision", "bfloat16")
     assert answer.code == 0, answer.err
-    assert str(getattr(settings_of(tmp_path / "run").training, flag.strip("-"))) == value
-
-
-def test_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
-    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps='"1"', model__d_model='"16"'))
-    assert answer.code == 0, answer.err
-    assert settings_of(tmp_path / "run").model.d_model == 16
+    settings = settings_of(tmp_path / "run")
+    assert (settings.training.seed, settings.training.precision, settings.model.d_model) == (9, "bfloat16", 16)
 
 
 def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, table):

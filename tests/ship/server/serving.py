@@ -64,9 +64,6 @@ class Running(NamedTuple):
         self.process.join(GUARD)
         return self.process.exitcode
 
-    def first_line(self) -> str:
-        return self.said.read_text(encoding="utf-8").partition("\n")[0]
-
     def complaints(self) -> str:
         """All but the first line."""
         return self.said.read_text(encoding="utf-8").partition("\n")[2]

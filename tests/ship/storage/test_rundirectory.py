@@ -87,14 +87,6 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
         pass
 
 
-def test_a_run_has_its_files_where_the_documentation_says(tmp_path):
-    directory = RunDirectory(tmp_path)
-    files = (directory.model, directory.recipe, directory.history, directory.ledger, directory.card)
-    assert tuple(file.name for file in files) == A_RUN
-    assert directory.resume == tmp_path / "checkpoints" / "resume.safetensors"
-    assert directory.checkpoint(500) == tmp_path / "checkpoints" / "step-0000500.safetensors"
-
-
 def test_a_new_run_directory_is_empty_except_for_its_checkpoints(tmp_path):
     directory = RunDirectory(tmp_path / "deep" / "run")
     directory.create(overwrite=False)
