@@ -65,7 +65,6 @@ def test_the_first_trial_is_the_advised_training_and_the_best_one_is_a_recipe(tw
     assert (two_trials / BEST).read_text() == tuning.run_directory(tuning.best.number).recipe.read_text()
     chosen = Settings(**read_recipe(two_trials / BEST))
     assert chosen.training.learning_rate == tuning.best.settings["training.learning_rate"]
-    assert tuning.importances() == {}  # two trials say nothing of it
 
 
 @pytest.mark.medium

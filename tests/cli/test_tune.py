@@ -28,17 +28,14 @@ def tuned(table, small, call, tmp_path_factory) -> tuple[Path, list[str]]:
 
 @pytest.mark.medium
 def test_the_result_is_there_again_without_training_when_the_time_is_over(tuned, call):
-    out, words = tuned
+    _, words = tuned
     answer = call(*words, "--minutes", "0.0001", "--json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    assert found.keys() == {"best", "recipe", "importances", "trials"}
+    assert found.keys() == {"best", "recipe", "trials"}
     best = found["trials"][found["best"]]
     assert best["state"] == "finished"
     assert best["value"] == min(trial["value"] for trial in found["trials"] if trial["state"] == "finished")
-    page = (out / "tuning.html").read_text(encoding="utf-8")
-    assert "<title>Tuning</title>" in page
-    assert "http" not in re.sub(r"http-equiv", "", page)
 
 
 @pytest.mark.medium

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,6 @@ COMPARED = 3  # finished trials before one is stopped early
 WARMUP = 1 / 4  # of the steps, in which no trial is stopped early
 MAX_FAILED = 3  # trials that fail one after the other
 RANDOM = 5  # trials with drawn settings, before those of a model of the trials so far (TPE)
-MIN_IMPORTANCE = 5  # finished trials from which the importance of settings is computed
 BEST = "best.toml"
 STATES = {"COMPLETE": "finished", "PRUNED": "stopped early", "FAIL": "failed", "RUNNING": "interrupted"}
 
@@ -112,20 +110,6 @@ class Tuning:
     def run_directory(self, number: int) -> RunDirectory:
         """The run of a trial."""
         return RunDirectory(self.out / f"trial-{number:03d}")
-
-    def importances(self) -> dict[str, float]:
-        """The importance of each setting for a good value (PED-ANOVA, Watanabe et al. 2023): they sum to 1.
-
-        Empty for fewer than MIN_IMPORTANCE finished trials, or when all have the same value.
-        """
-        values = [trial.value for trial in self.trials if trial.state == "finished"]
-        if len(values) < MIN_IMPORTANCE or len(set(values)) == 1:
-            return {}
-        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the interface of the evaluator may change, it says
-            return get_param_importances(self.study, evaluator=PedAnovaImportanceEvaluator())
 
     def stop(self) -> None:
         """Save the current trial and stop after its current update."""
