@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.console import COMMON, Reporter, print_table
-from glassformer.cli.narrate import follow, print_plan, print_report
+from glassformer.cli.following import follow
+from glassformer.cli.narrate import print_plan, print_report
 from glassformer.cli.options import Device
 from glassformer.paper.pytorch import check_pytorch
 
@@ -51,7 +52,7 @@ def demo(
     else:
         planned = found.plan()
         print_plan(reporter, planned)
-        follow(planned.run(device), reporter, f"glassformer train {table} --out {run} --resume")
+        follow(planned, planned.run(device), reporter, f"glassformer train {table} --out {run} --resume")
     translator = Translator.load(run, device=device)
     report = evaluate(translator, found.test_pairs)
     reporter.result(report.to_json(), lambda: print_report(report, str(test)))

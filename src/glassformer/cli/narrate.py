@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from glassformer.cli.console import Reporter, print_line, print_table, printable
-from glassformer.cli.progress import progress_bar
-from glassformer.errors import EXIT_INTERRUPTED, shortened
+from glassformer.errors import shortened
 
 if TYPE_CHECKING:
     from glassformer.before.audit import Example
@@ -27,9 +22,6 @@ if TYPE_CHECKING:
     from glassformer.inference.translator import Translator
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
-    from glassformer.training import Run
-    from glassformer.training.logs import Log
-    from glassformer.training.prepare import Prepared
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
@@ -103,155 +95,6 @@ def summary(tested: SelfTest) -> str:
     if tested.passed:
         return f"all {len(tested.checks)} checks passed"
     return f"{len(tested.failed)} of {len(tested.checks)} checks failed: {', '.join(one.name for one in tested.failed)}"
-
-
-def follow(run: Run, reporter: Reporter, resume_command: str, logs: Sequence[Log] = ()) -> None:
-    """Run, print the events and log them; the first Ctrl-C saves and stops the run."""
-    from glassformer.training import events
-
-    progress = progress_bar(reporter)
-    rows = rows_measured(run.prepared)
-    metric = ""
-    with stop_gently(run.stop, reporter), progress:
-        task = progress.add_task("training", total=run.settings.training.steps, completed=run.position.step)
-        for event in run:
-            progress.update(task, completed=event.step)
-            for log in logs:
-                log(event)
-            match event:
-                case events.Started():
-                    reporter.print(started(event))
-                case events.Progress():
-                    speed = f"{event.tokens_per_second:,.0f} tokens/s"
-                    text = f"loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}{metric}"
-                    progress.update(task, description=text)
-                case events.Validated():
-                    _print_validated(reporter, event, rows)
-                    metric = f" · {event.metric} {event.value:.4f}"
-                case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
-                    reporter.warn(unusual(event))
-                case events.Stopped():
-                    progress.stop()
-                    reporter.print(
-                        f"stopped after step {event.step}; everything is saved. Resume it with:\n  {resume_command}"
-                    )
-                    raise typer.Exit(EXIT_INTERRUPTED)
-                case events.Finished():
-                    progress.stop()
-                    reporter.success(done(event, rows))
-                    if jump := _jump(run, event):
-                        reporter.print(jump)
-                    reporter.print(calibrated(event))
-
-
-def _jump(run: Run, finished: Any) -> str:
-    """Return why the metric of the model is not that of the best validation; "" if it is."""
-    best, settings = run.position.best_value, run.settings
-    if best is None or finished.metric == "loss" or f"{best:.4f}" == f"{finished.value:.4f}":
-        return ""
-    n_all = len(run.validator.items)
-    searches = [
-        "greedy search" if n_beams == 1 else f"a beam of {n_beams}"
-        for n_beams in (settings.training.validate_beams, settings.decoding.num_beams)
-    ]
-    return (
-        f"the best validation had {finished.metric} {best:.4f}: it translated "
-        f"{min(settings.training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with {searches[0]}; "
-        f"the model was measured on all of them, with {searches[1]}"
-    )
-
-
-def rows_measured(prepared: Prepared) -> str:
-    """Return which rows a run is measured on."""
-    return "held-out" if prepared.valid is not None else "training"
-
-
-def done(event: Any, rows: str) -> str:
-    """Return how a run ended, and where its model is."""
-    return (
-        f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} on {rows} rows; "
-        f"weights: {event.chosen}; model: {event.path}"
-    )
-
-
-def calibrated(event: Any) -> str:
-    """Return whether answers get a probability."""
-    from glassformer.inference.confidence import MIN_SOURCES
-
-    if event.calibrated:
-        return f"the probability that an answer is right is calibrated on {event.calibrated:,} held-out sources"
-    return (
-        f"the probability that an answer is right is not calibrated: that needs {MIN_SOURCES} held-out sources; "
-        f"with other rows: glassformer calibrate {event.path.parent} TABLE"
-    )
-
-
-def started(event: Any) -> str:
-    resumed = f"; resumed after step {event.step:,}" if event.resumed else ""
-    return (
-        f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
-        f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
-        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch; "
-        f"{100 * event.padding_fraction:.1f} % of the positions in attention are padding{resumed}"
-    )
-
-
-def unusual(event: Any) -> str:
-    """Return what happened, and what the run does about it."""
-    from glassformer.training import events
-
-    match event:
-        case events.Skipped():
-            named = ", ".join(repr(shortened(source)) for source in event.sources)
-            return (
-                f"step {event.step:,}: loss or gradient was not finite; the update was skipped "
-                f"({event.n_rows:,} rows, the first: {named})"
-            )
-        case events.Restored():
-            return (
-                f"{event.skipped} updates in a row were not finite; back to step {event.step:,}, "
-                f"with {event.rate_factor:g} times the learning rate"
-            )
-        case events.Spiked():
-            return f"step {event.step:,}: the loss rose to {event.loss:.3f} (usual: {event.usual:.3f})"
-    return (
-        f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most "
-        f"{event.max_tokens:,} tokens (the same update)"
-    )
-
-
-def validated(event: Any, rows: str) -> str:
-    """Return the result of a validation in one line."""
-    best = "  (best so far)" if event.best else ""
-    return f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {event.metric} {event.value:.4f}{best}"
-
-
-def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
-    reporter.print(validated(event, rows))
-    for sample in event.samples:
-        source, gold, answer = (printable(shortened(text)) for text in sample)
-        mark, expected = ("✓", "") if sample.is_right else ("✗", f"   (gold: {gold})")
-        reporter.print(f"    {mark} {source} → {answer}{expected}")
-
-
-@contextlib.contextmanager
-def stop_gently(stop: Callable[[], None], reporter: Reporter) -> Iterator[None]:
-    """The first SIGINT or SIGTERM calls `stop`, which saves and stops a run; the second one interrupts it at once."""
-
-    def on_signal(_number: int, _frame: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, before[number])
-        reporter.print("stopping after this step, then saving; press Ctrl-C again to stop at once")
-        stop()
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, on_signal)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # Answers

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.console import Reporter, is_first_process
-from glassformer.cli.narrate import follow, print_plan, print_report, summary, warn_about_sources, warn_cut_off
+from glassformer.cli.following import follow
+from glassformer.cli.narrate import print_plan, print_report, summary, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, Training
 from glassformer.paper.pytorch import check_pytorch
 
@@ -46,7 +47,6 @@ def train(
     check_pytorch("glassformer train")
     from glassformer.before.members import Members
     from glassformer.before.selftest import check_before_training
-    from glassformer.cli.narrate_members import follow_members
     from glassformer.training.logs import open_log
 
     if members is not None:
@@ -54,15 +54,12 @@ def train(
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
     device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
     several = Members(planned, table, training.valid, device) if planned.has_members else None
-    runs = [several.run(seed).path for seed in several.seeds] if several else [out]
-    logs = [[open_log(name, path, reporter.warn) for name in names] for path in runs]
+    runs = {seed: several.run(seed).path for seed in several.seeds} if several else {None: out}
+    logs = {seed: [open_log(name, path, reporter.warn) for name in names] for seed, path in runs.items()}
     print_plan(reporter, planned, planned.directory.ledger)
     _report_self_test(reporter, check_before_training(planned, device))
     again = resume_command(table, out, valid=training.valid, test=test, device=device, logs=log)
-    if several:
-        follow_members(several, reporter, again, dict(zip(several.seeds, logs, strict=True)))
-    else:
-        follow(planned.run(device), reporter, again, logs[0])
+    follow(planned, several or planned.run(device), reporter, again, logs)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
 

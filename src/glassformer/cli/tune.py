@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group
 
-from glassformer.cli.console import Reporter, html_page, plain_table, standard_output
-from glassformer.cli.narrate import print_plan, stop_gently
+from glassformer.cli.console import Reporter, print_table
+from glassformer.cli.following import stop_gently
+from glassformer.cli.narrate import print_plan
 from glassformer.cli.options import PairTable, Training
 from glassformer.cli.progress import progress_bar
 from glassformer.errors import EXIT_INTERRUPTED
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from glassformer.before.tune import Tried, Tuning
-
-BAR = 40  # characters of an importance of 1
-PAGE = "tuning.html"
 
 
 def tune(
@@ -39,12 +35,11 @@ def tune(
 ) -> None:
     """Tune learning rate, dropout, width and batch size on held-out rows, with Optuna (extra).
 
-    Each trial is a training; the first has the settings that train chooses. The best recipe is OUT/best.toml, and what
-    mattered is in OUT/tuning.html. Settings that are given are not tuned.
+    Each trial is a training; the first has the settings that train chooses. The best recipe is OUT/best.toml. Settings
+    that are given are not tuned.
     """
     check_pytorch("glassformer tune")
     from glassformer.before.tune import BEST, Tuning
-    from glassformer.ship.storage.files import write_text
 
     options: dict[str, Any] = {"valid": training.valid, "init": training.init, "device": training.device}
     tuning = Tuning(table, out, minutes=minutes, overrides=training.overrides(), **options)
@@ -56,10 +51,9 @@ def tune(
     best = tuning.best
     if best is None:
         raise typer.Exit(EXIT_INTERRUPTED)
-    write_text(out / PAGE, html_page("Tuning", _parts(tuning)))
     trials = [asdict(trial) for trial in tuning.trials]
-    result = {"best": best.number, "recipe": str(out / BEST), "importances": tuning.importances(), "trials": trials}
-    reporter.result(result, lambda: standard_output().print(*_parts(tuning), sep="\n"))
+    result = {"best": best.number, "recipe": str(out / BEST), "trials": trials}
+    reporter.result(result, lambda: _print_trials(tuning))
     model = tuning.run_directory(best.number).path
     reporter.success(f"the best is trial {best.number}; its model: {model}; its recipe: {out / BEST}")
 
@@ -84,17 +78,12 @@ def _follow(tuning: Tuning, reporter: Reporter) -> None:
     print_last()
 
 
-def _parts(tuning: Tuning) -> Iterator[Group]:
-    """Yield the tables of the result."""
+def _print_trials(tuning: Tuning) -> None:
     rows = [
         (trial.number, trial.state, _value(tuning, trial), f"{trial.minutes:.1f}", _settings(trial), trial.error)
         for trial in tuning.trials
     ]
-    columns = ("trial", "", f"{tuning.metric} (held-out rows)", "minutes", "settings", "")
-    yield plain_table("trials", columns, rows)
-    if importances := tuning.importances():
-        bars = [(name, f"{share:.2f}", "█" * round(BAR * share)) for name, share in importances.items()]
-        yield plain_table("what mattered", ("setting", "importance", ""), bars)
+    print_table("trials", ("trial", "", f"{tuning.metric} (held-out rows)", "minutes", "settings", ""), rows)
 
 
 def _value(tuning: Tuning, trial: Tried) -> str:
