@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import functools
 import importlib.util
+import io
 import itertools
 import json
 import math
@@ -13,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -99,6 +102,18 @@ def run_in_this_process(
     return names
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[dict[str, Any], str]]:
+    """Give the names that the code of a lesson defines, and what it prints."""
+
+    @functools.cache
+    def run(name: str) -> tuple[dict[str, Any], str]:
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
+            return run_in_this_process(name, patch, tmp_path_factory.mktemp(name)), out.getvalue()
+
+    return run
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_is_made_of_its_source(name: str) -> None:
     notebook = build.convert((LESSONS / f"source/{name}.md").read_text(encoding="utf-8"))
@@ -137,11 +152,8 @@ def test_every_link_of_a_lesson_has_its_target() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - TRAINED))
-def test_a_lesson_prints_the_numbers_that_are_stored_in_it(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run_in_this_process(name, monkeypatch, tmp_path)
-    before, now = printed(stored(name)), capfd.readouterr().out
+def test_a_lesson_prints_the_numbers_that_are_stored_in_it(name: str, ran: Any) -> None:
+    before, now = printed(stored(name)), ran(name)[1]
     assert NUMBER.sub("#", now) == NUMBER.sub("#", before)
     numbers = [[float(n.replace(",", "")) for n in NUMBER.findall(text)] for text in (now, before)]
     np.testing.assert_allclose(*numbers, atol=2e-4)
@@ -151,14 +163,14 @@ def test_a_lesson_prints_the_numbers_that_are_stored_in_it(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lesson_runs_from_top_to_bottom(name: str, tmp_path: Path) -> None:
-    (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copy(LESSONS / "course.py", tmp_path)
     notebook = build.convert((LESSONS / f"source/{name}.md").read_text(encoding="utf-8"))
     build.execute(notebook, tmp_path)
     assert printed(notebook).count(": no answer yet.") == len(re.findall(r"exercises\.check\(", str(notebook)))
 
 
-def test_lesson_2_computes_the_golden_attention(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    names = run_in_this_process("02-one-head", monkeypatch, tmp_path)
+def test_lesson_2_computes_the_golden_attention(ran: Any) -> None:
+    names = ran("02-one-head")[0]
     golden = json.loads((ROOT / "tests/golden/attention.json").read_text(encoding="utf-8"))
     np.testing.assert_array_equal([names[x] for x in "QKV"], [golden[x] for x in "qkv"])
     for quantity in ("scores", "scaled", "weights", "output"):
@@ -302,10 +314,8 @@ TYPED = {
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_answers_typed_into_a_lesson_are_checked(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = run_in_this_process(name, monkeypatch, tmp_path)
+def test_answers_typed_into_a_lesson_are_checked(name: str, ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ran(name)[0]
     for number, code, message in TYPED[name]:
         exec(code, names)
         assert message in said(capsys, names["exercises"], number, names["answer"]), code
@@ -325,17 +335,21 @@ def test_no_check_uses_a_name_that_the_reader_can_give_another_meaning(name: str
         assert not free, f"take {', '.join(free)} as the default of a parameter"
 
 
-@pytest.mark.medium
-def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Path) -> None:
-    (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
-    codes = ("import course", "exercises.check(1, 2)")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+def traceback_of(*codes: str, folder: Path) -> list[str]:
+    """What a notebook of these cells shows of the error that the last one ends in."""
     from nbclient.exceptions import CellExecutionError
 
+    shutil.copy(LESSONS / "course.py", folder)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
     with pytest.raises(CellExecutionError):
-        build.execute(notebook, tmp_path)
-    (error,) = notebook.cells[1]["outputs"]
-    message = "\n".join(error["traceback"])
+        build.execute(notebook, folder)
+    (error,) = notebook.cells[-1]["outputs"]
+    return list(error["traceback"])
+
+
+@pytest.mark.medium
+def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Path) -> None:
+    message = "\n".join(traceback_of("import course", "exercises.check(1, 2)", folder=tmp_path))
     assert "is not defined" in message
     assert "Menu Run > Run All Above Selected Cell" in message
 
@@ -350,15 +364,8 @@ def test_course_is_imported_first_so_that_it_can_say_what_is_missing(name: str) 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "glassformer"])
 def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str, tmp_path: Path) -> None:
-    (tmp_path / "course.py").write_text((LESSONS / "course.py").read_text(encoding="utf-8"), encoding="utf-8")
     block = f"import sys\nsys.modules[{missing!r}] = None"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (block, "import course")])
-    from nbclient.exceptions import CellExecutionError
-
-    with pytest.raises(CellExecutionError):
-        build.execute(notebook, tmp_path)
-    (error,) = notebook.cells[1]["outputs"]
-    (message,) = error["traceback"]
+    (message,) = traceback_of(block, "import course", folder=tmp_path)
     assert message.startswith(f"error: the lessons need the package '{missing}'")
     assert "hint: run `make lessons`" in message
 
