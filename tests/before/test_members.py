@@ -133,7 +133,7 @@ def test_all_the_rows_of_the_members_are_known_as_trained_on(trained):
 
 @pytest.mark.medium
 def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, tmp_path):
-    with one_thread():
+    with one_thread(), forked:
         members, events = members_of(tmp_path / "run"), []
         for event in members:
             events.append(event)
