@@ -47,18 +47,3 @@ def test_the_recipe_trains_the_same_model_and_the_trials_are_runs(tuned, call, t
     models = (out / best / "model.safetensors", tmp_path / "run" / "model.safetensors")
     infos = [json.loads(call("info", model, "--json").out) for model in models]
     assert infos[0]["metrics"] == infos[1]["metrics"]
-
-
-def test_a_time_too_short_for_a_trial_is_an_error_that_says_how_to_continue(call, table, small, tmp_path):
-    answer = call("tune", table, "--out", tmp_path / "out", "--minutes", "0.0001", *small())
-    assert answer.code == 1
-    assert "the time was over before the training with the advised settings was finished" in answer.err
-    assert "the same command with --minutes 20 continues it" in answer.err
-
-
-def test_without_optuna_one_line_says_what_to_install(call, table, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
-    answer = call("tune", table, "--out", tmp_path / "out", "--minutes", "1")
-    assert (answer.code, answer.out) == (1, "")
-    assert "needs the package 'optuna', which is not installed" in answer.err
-    assert "pip install 'glassformer[tune]'" in answer.err
