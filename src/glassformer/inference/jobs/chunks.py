@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 FIRST, LARGEST = 256, 16_384
 """Rows in the first chunk and in the largest."""
@@ -37,7 +37,37 @@ def arriving_chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
     A thread reads the rows; it waits when two of the largest chunks are there. An error of `rows` is raised after the
     rows before it.
     """
-    return _growing(_Arriving(rows).take)
+    arrived: Queue[tuple[Item] | BaseException] = Queue(2 * LARGEST)
+    ended: list[BaseException] = []  # by an error of the rows, or by StopIteration
+
+    def read() -> None:
+        try:
+            for row in rows:
+                arrived.put((row,))
+        except BaseException as error:  # it is raised where the rows are used
+            arrived.put(error)
+        else:
+            arrived.put(StopIteration())
+
+    def take(size: int) -> list[Item]:
+        chunk: list[Item] = []
+        deadline: float | None = None
+        while not ended and len(chunk) < size:
+            try:
+                item = arrived.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except Empty:
+                break
+            deadline = deadline or time.monotonic() + DELAY
+            if isinstance(item, BaseException):
+                ended.append(item)
+            else:
+                chunk += item
+        if not chunk and not isinstance(ended[0], StopIteration):
+            raise ended[0]
+        return chunk
+
+    Thread(target=read, daemon=True).start()
+    return _growing(take)
 
 
 def _growing(take: Callable[[int], list[Item]]) -> Iterator[list[Item]]:
@@ -48,46 +78,3 @@ def _growing(take: Callable[[int], list[Item]]) -> Iterator[list[Item]]:
         yield chunk
         if len(chunk) == size and time.monotonic() - started < GROWS_BELOW:
             size = min(GROWTH * size, LARGEST)
-
-
-class _Arriving:
-    """The rows of a stream, read in a thread of its own."""
-
-    def __init__(self, rows: Iterable[Any]) -> None:
-        self._arrived: Queue[Any] = Queue(2 * LARGEST)  # the last item is the end
-        self._end: _End | None = None
-        Thread(target=self._read, args=(rows,), daemon=True).start()
-
-    def _read(self, rows: Iterable[Any]) -> None:
-        try:
-            for row in rows:
-                self._arrived.put(row)
-        except BaseException as error:  # it is raised where the rows are used
-            self._arrived.put(_End(error))
-        else:
-            self._arrived.put(_End())
-
-    def take(self, size: int) -> list[Any]:
-        """Return rows; none at the end. Raises the error that ended the stream."""
-        chunk: list[Any] = []
-        deadline: float | None = None
-        while self._end is None and len(chunk) < size:
-            try:
-                item = self._arrived.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
-            except Empty:
-                break
-            deadline = deadline or time.monotonic() + DELAY
-            if isinstance(item, _End):
-                self._end = item
-            else:
-                chunk.append(item)
-        if not chunk and self._end is not None and self._end.error is not None:
-            raise self._end.error
-        return chunk
-
-
-class _End:
-    """The end of a stream, and the error that ended it, if any."""
-
-    def __init__(self, error: BaseException | None = None) -> None:
-        self.error = error
