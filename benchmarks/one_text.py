@@ -21,7 +21,7 @@ from typing import Any
 import ctranslate2
 
 from glassformer import Translator
-from glassformer.ship.export.ctranslate2_spec import source_names, write_model
+from glassformer.ship.export.ctranslate2 import write
 
 ENGINES = ("numpy", "torch")
 
@@ -37,9 +37,9 @@ def contenders(model: str, text: str, num_beams: int) -> dict[str, Callable[[], 
     if len(set(answers.values())) > 1:
         raise SystemExit(f"the answers differ: {answers}")
     tokenizer = translator.source_tokenizer
-    names = source_names(len(tokenizer))
+    names = [f"s{token}" for token in range(len(tokenizer))]
     with tempfile.TemporaryDirectory() as folder:
-        write_model(translator.model_file, Path(folder), n_positions=512)
+        write(translator.model_file, Path(folder), "float32")
         library = ctranslate2.Translator(folder, "cpu", compute_type="float32", inter_threads=1, intra_threads=1)
     found["CTranslate2"] = partial(
         library.translate_batch,
