@@ -150,6 +150,15 @@ def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, tr
     assert window.checks()[1] == 0
     window.press(f"edit-{patch}")
     window.page.wait_for_selector(f"[data-key='edit-{patch}']", state="detached")
+    pictures.nth(0).locator(".heatmap").focus()
+    for key in ("ArrowRight", "Enter"):  # from the cell that was clicked to the next, and its patch
+        window.page.keyboard.press(key)
+    window.page.wait_for_selector("[data-key='edit-patch encoder.1 row 3']")
+    window.settle()
+    assert window.run("return document.activeElement.dataset.key") == "heatmap-encoder: effect of each patch"
+    window.page.keyboard.press("Enter")
+    window.page.wait_for_selector("[data-key='edit-patch encoder.1 row 3']", state="detached")
+    window.settle()
     n_best = int(window.page.get_attribute("[data-explained]", "data-heads"))
     window.press("apply-patches")
     window.page.wait_for_selector(".pill:has-text('patch')")

@@ -131,6 +131,7 @@ function follow(image, [rows, columns], { left, top, step }, read, onPick) {
       const [row, column] = here() ?? [0, 0];
       const [down, right] = here() ? ARROWS[event.key] : [0, 0];
       read(inside(row + down, rows), inside(column + right, columns));
+      image.querySelector('.spot').scrollIntoView({ block: 'nearest', inline: 'nearest' });
     } else return;
     event.preventDefault();
   });

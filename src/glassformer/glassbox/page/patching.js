@@ -36,6 +36,7 @@ export class Patching {
     this.differences = [this.own, this.other].map((tensors) => this.difference(tensors));
     this.places = this.placesOf(base, row);
     this.effects = new Map(); // the words of a patch -> its effect
+    this.picked = {}; // the patch of each side that was selected last, as a cell of its picture
     this.best = null; // the heads with the largest effects that have enough of it together
   }
 

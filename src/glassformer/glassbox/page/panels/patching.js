@@ -88,16 +88,21 @@ const nameOf = ({ tensor, head }) => {
 };
 
 /** The heads that explain the difference, and the effects as a picture for each side. */
-function effects(app, { best: { heads, effect }, places, effects: all }, words) {
+function effects(app, { best: { heads, effect }, places, effects: all, picked }, words) {
   const { base } = app;
   const apply = () => app.edit([...words, ...heads.map((patch) => patch.words)]);
   const side = (name, axis, label) => {
     const ofSide = places.filter(({ tensor }) => tensor.startsWith(name));
     const rows = [...Map.groupBy(ofSide, nameOf).values()];
     const numbers = named(['part', axis], [rows.length, rows[0].length], Float64Array.from(ofSide, ({ words }) => all.get(words)));
-    const onPick = (i, at) => app.toggleEdit(rows[i][at].words);
+    const title = `${name}: effect of each patch`;
+    const onPick = async (i, at) => {
+      picked[name] = [i, at];
+      await app.toggleEdit(rows[i][at].words); // while it is computed, there is no picture
+      document.querySelector(`[data-key="heatmap-${title}"]`)?.focus({ preventScroll: true });
+    };
     const labels = { rows: rows.map(([first]) => nameOf(first)), columns: rows[0].map(({ row }) => label(row)) };
-    return heatmap(`${name}: effect of each patch`, numbers, { ...labels, onPick });
+    return heatmap(title, numbers, { ...labels, cellAt: picked[name], onPick });
   };
   const link = ({ words: patch, tensor, attention, head, row }) => {
     const axis = tensor.startsWith('encoder') ? 'source' : 'target';
