@@ -69,7 +69,7 @@ def test_sources_that_are_scored_together_have_the_scores_of_each(random_case, m
     for together in (1, 256):
         monkeypatch.setattr("glassformer.glassbox.forward.POSITIONS_TOGETHER", together)
         found = forward.scores_of(sources, visible, fed, asked)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])

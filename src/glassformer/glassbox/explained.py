@@ -323,5 +323,5 @@ def hash_tensors(tensors: dict[str, NDArray[Any]]) -> str:
     for name in sorted(tensors):
         array = tensors[name]
         total.update(json.dumps([name, str(array.dtype), list(array.shape)]).encode())
-        total.update(np.ascontiguousarray(array).tobytes())
+        total.update(np.ascontiguousarray(array).data)
     return total.hexdigest()

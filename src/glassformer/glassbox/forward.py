@@ -15,7 +15,7 @@ from glassformer.glassbox.catalogue import GOLD, trace_name, weight_axes
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.search import NextLogProbs
 from glassformer.glassbox.whatif import Edits
-from glassformer.inference.engines.batches import ONE_THREAD
+from glassformer.inference.engines.batches import ONE_THREAD, cores, on_every_core
 from glassformer.inference.engines.compiled import Compiled, prepare
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
@@ -25,7 +25,7 @@ from glassformer.paper.settings import ModelSettings
 
 Ids = Sequence[int]
 
-POSITIONS_TOGETHER = 256  # of several sources that are scored at the same time
+POSITIONS_TOGETHER = 4096  # of several sources that are scored at the same time
 LENS_CELLS = 100_000  # the logits after each layer are recorded when all rows have fewer of them
 
 
@@ -35,10 +35,6 @@ def _finite(log_probs: Array) -> Array:
     return log_probs
 
 
-def _in_float32(weights: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: array.astype(np.float32) for name, array in weights.items()}
-
-
 class _Continuations:
     """The log-probabilities of a search, as `translate` computes them, step by step.
 
@@ -46,7 +42,7 @@ class _Continuations:
     """
 
     def __init__(self, forward: ForwardPass) -> None:
-        self._decoder: Any = forward.translator or prepare(forward.model, _in_float32(forward.weights))
+        self._decoder = forward.decoder
         source = [token for token, visible in zip(forward.ids, forward.visible, strict=True) if visible]
         self._cache = self._decoder.start([source], len(source))
         self._rows: dict[tuple[int, ...], int] = {(): 0}
@@ -78,9 +74,11 @@ class ForwardPass:
     translator: Inference | Compiled | None = None
 
     @cached_property
-    def cached(self) -> Inference:
-        """The same with a cache, for other sources."""
-        return Inference(self.model, self.weights)
+    def decoder(self) -> Any:
+        """The same as `translate` computes it: in float32, with a cache. It knows no edits but those of weights."""
+        if self.translator is not None:
+            return self.translator
+        return prepare(self.model, {name: array.astype(np.float32) for name, array in self.weights.items()})
 
     @cached_property
     def memory(self) -> Array:
@@ -107,14 +105,19 @@ class ForwardPass:
         if not (self.edits.supported_by_pytorch and visible.any(axis=1).all()):
             others = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
             return np.stack([other.token_scores(fed, targets) for other in others])
-        size, scores = max(1, POSITIONS_TOGETHER // max(len(fed), sources.shape[1])), []
-        for first in range(0, len(sources), size):
-            check_time_limit()
-            with ONE_THREAD:
-                cache = self.cached.encode(sources[first : first + size], visible[first : first + size])
-                log_probs = self.cached.decode(np.tile(fed, (len(sources[first : first + size]), 1)), cache)
-            scores.append(_finite(log_probs)[:, np.arange(len(targets)), targets])
-        return np.concatenate(scores)
+        decoder = self.decoder  # made by one thread
+
+        def score(rows: Sequence[int]) -> NDArray[np.float64]:
+            cache, scores = decoder.encode(sources[rows], visible[rows]), np.empty((len(rows), len(fed)))
+            for step, (token, target) in enumerate(zip(fed, targets, strict=True)):
+                check_time_limit()
+                scores[:, step] = decoder.step(np.full((len(rows), 1), token), cache)[:, 0, target]
+            return scores
+
+        at_once = POSITIONS_TOGETHER // max(len(fed), sources.shape[1])
+        size = max(1, min(at_once, -(-len(sources) // cores())))
+        jobs = [range(first, min(first + size, len(sources))) for first in range(0, len(sources), size)]
+        return _finite(np.concatenate(list(on_every_core(score, jobs))))
 
     def _hidden(self, fed: Ids) -> Array:
         check_time_limit()

@@ -20,7 +20,7 @@ from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 Array = NDArray[Any]
 
@@ -172,16 +172,27 @@ class Compiled:
     def start(self, sources: Sequence[Sequence[int]], _length: int = 0) -> Cache:
         """Encode framed sources; return the cache before the first step."""
         lengths = np.array([len(source) for source in sources], dtype=np.int64)
-        ends, longest = lengths.cumsum(), int(lengths.max())
         ids = np.array([token for source in sources for token in source], dtype=np.int64)
-        memory = np.empty((len(ids), self._memory_width), dtype=np.float32)
-        cache = Cache(memory, lengths, _address(memory) + (ends - lengths) * memory.strides[0])
-        positions = self._positions["source"].until(longest)
-        library().glassformer_encode(
-            *(self._at, _address(ids), _address(ends), len(ends)),
-            *(positions.ctypes.data, _address(memory), cache.room(len(ids) * self._row_width, longest)),
-        )
+        cache = Cache(lengths, self._memory_width)
+        self._encode(ids, lengths.cumsum(), self._positions["source"].until(cache.longest), cache)
         return cache
+
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        lengths = visible.sum(axis=1)
+        cache, positions = Cache(lengths, self._memory_width), self._positions["source"].until(ids.shape[1])
+        for row, seen, first in zip(ids, visible, lengths.cumsum() - lengths, strict=True):
+            places = np.flatnonzero(seen)
+            self._encode(row[places], np.array([len(places)]), positions[places], cache, first)
+        return cache
+
+    def _encode(
+        self, ids: Int[Array, "I"], ends: Int[Array, "N"], positions: Float[Array, "S D"], cache: Cache, first: int = 0
+    ) -> None:
+        library().glassformer_encode(
+            *(self._at, _address(ids), _address(ends), len(ends), positions.ctypes.data),
+            *(_address(cache.memory[first:]), cache.room(len(ids) * self._row_width, cache.longest)),
+        )
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
@@ -208,15 +219,18 @@ class Compiled:
 class Cache:
     """The keys and values of R hypotheses. It is changed in place.
 
-    `sources` and `past` are addresses: of the memory of the source of each row, and of the keys and values of each
-    target position of each row, of which `length` are written. So a hypothesis is kept by a copy of addresses.
+    `memory` has what is read of all sources, one after another. `sources` and `past` are addresses: of the memory of
+    the source of each row, and of the keys and values of each target position of each row, of which `length` are
+    written. So a hypothesis is kept by a copy of addresses.
     """
 
-    def __init__(self, memory: Array, lengths: Int[Array, "R"], sources: Int[Array, "R"]) -> None:
-        self.length, self.longest, self._kept = 0, int(lengths.max()), [memory]
+    def __init__(self, lengths: Int[Array, "N"], width: int) -> None:
+        self.memory = np.empty((lengths.sum(), width), dtype=np.float32)
+        self.length, self.longest, self._kept = 0, int(lengths.max()), list[Array]()
         self._free: Int[Array, "R T"] = np.empty((0, CACHE_STEPS), dtype=np.int64)
         self._numbers: Array = np.empty(0, dtype=np.float32)
-        self._hold(np.empty((len(sources), CACHE_STEPS), dtype=np.int64), lengths, sources)
+        sources = _address(self.memory) + (lengths.cumsum() - lengths) * self.memory.strides[0]
+        self._hold(np.empty((len(lengths), CACHE_STEPS), dtype=np.int64), lengths, sources)
 
     def _hold(self, past: Int[Array, "R T"], lengths: Int[Array, "R"], sources: Int[Array, "R"]) -> None:
         self.past, self.lengths, self.sources = past, lengths, sources

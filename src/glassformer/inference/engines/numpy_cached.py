@@ -161,12 +161,6 @@ class Layer:
         x = self.add_and_norm(self.norm, x, self.attend, mask, n)
         return self.add_and_norm(self.feed_norm, x, self.feed)
 
-    def decode(self, x: Float[Array, "NT D"], i: int, cache: Cache, mask: Array, n: int) -> Array:
-        """Compute decoder layer i for all positions of N targets."""
-        x = self.add_and_norm(self.norm, x, self.attend, mask, n)
-        x = self.add_and_norm(self.cross_norm, x, self.attend_memory, i, cache)
-        return self.add_and_norm(self.feed_norm, x, self.feed)
-
     def step(self, x: Float[Array, "R D"], i: int, cache: Cache) -> Array:
         """Compute decoder layer i for the newest token of each row."""
 
@@ -321,14 +315,6 @@ class Inference:
             x = layer.step(x, i, cache)
         cache.length += 1
         return x
-
-    def decode(self, ids: Int[Array, "N T"], cache: Cache) -> Float[Array, "N T V"]:
-        """Feed a whole target to each sentence of a new cache; return the log-probabilities after each token."""
-        n, length = ids.shape
-        x, mask = self.embed("target", ids.ravel(), 0, length), np.triu(np.full((length, length), -np.inf), 1)
-        for i, layer in enumerate(self.decoder):
-            x = layer.decode(x, i, cache, mask.astype(self.dtype), n)
-        return self._log_probs(x).reshape(n, length, -1)
 
     def _normed(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
         return x if self.decoder_norm is None else self.decoder_norm(x)
