@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import glassformer.ship.storage.container
-from glassformer.errors import GlassformerError, ModelFileError, RunError
+from glassformer.errors import GlassformerError, ModelFileError, RunError, SettingsError
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.chaos.conftest import digest, train_here
 
@@ -119,7 +119,7 @@ def test_after_a_fault_at_any_write_the_run_is_whole_or_the_error_names_the_file
 
 def check(error: GlassformerError, out: Path) -> None:
     """The error says where and what to do."""
-    assert isinstance(error, (RunError, ModelFileError))
+    assert isinstance(error, RunError | ModelFileError | SettingsError)
     assert str(out) in str(error)
     assert error.hint
 
