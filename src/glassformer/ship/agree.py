@@ -70,13 +70,10 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
 
 def random_texts(model_file: ModelFile) -> list[str]:
     """Return texts of random pieces of the source, the same in every call."""
-    generator = random.Random(0)
-    pieces = list(model_file.source_tokenizer.vocabulary.ordinary)
-    join = model_file.source_tokenizer.decode
-    vocabulary = model_file.source_tokenizer.vocabulary.ordinary
-    drawn = [generator.choices(pieces, k=generator.randint(1, MAX_PIECES)) for _ in range(N_TEXTS)]
+    generator, tokenizer = random.Random(0), model_file.source_tokenizer
+    ids = list(tokenizer.vocabulary.ordinary.values())
+    texts = [tokenizer.decode(generator.choices(ids, k=generator.randint(1, MAX_PIECES))) for _ in range(N_TEXTS)]
     specials = ("</s>", "<unk>", "<pad>")  # as text: transformers takes them for tokens
-    texts = [join(vocabulary[piece] for piece in pieces) for pieces in drawn]
     return [text for text in texts if text and not any(special in text for special in specials)]
 
 
