@@ -89,12 +89,12 @@ class ModelFile:
         """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
         return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
         calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
         members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
         write_tensors(
-            path,
+            Path(path),
             FORMAT_OF_MEMBERS if members else FORMAT,
             self.all_tensors,
             {
