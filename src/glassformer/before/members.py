@@ -32,6 +32,7 @@ from glassformer.before.recipes.overrides import merge
 from glassformer.before.resume import check_tables
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
+from glassformer.data.tables import Table
 from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.metrics import group_by_source, quick_metric
@@ -93,8 +94,8 @@ class Members:
         self.seeds = [self.settings.training.seed + i for i in range(self.settings.training.members)]
         self.diverged: dict[int, DivergedError] = {}
         self._given = {  # a table that is not a file can be read only once
-            "pairs": pairs if isinstance(pairs, str | Path) else planned.table,
-            "valid": valid if isinstance(valid, str | Path) else planned.valid,
+            "pairs": pairs if isinstance(pairs, str | Path) else _in_memory(planned.table),
+            "valid": valid if isinstance(valid, str | Path) else _in_memory(planned.valid),
         }
         for seed in self.seeds if planned.are_members_resumed else ():
             if (checkpoint := self.run(seed).resume).exists():
@@ -190,17 +191,18 @@ class Members:
             start_new_session=True,  # Ctrl-C reaches this process alone
         )
         self._processes[seed] = process
-        threading.Thread(target=self._read, args=(seed, process, (arguments, self.device)), daemon=True).start()
+        task = pickle.dumps((arguments, self.device))
+        threading.Thread(target=self._read, args=(seed, process, task), daemon=True).start()
         if self._stopping:  # meanwhile
             self.stop()
 
-    def _read(self, seed: int, process: subprocess.Popen[bytes], task: object) -> None:
+    def _read(self, seed: int, process: subprocess.Popen[bytes], task: bytes) -> None:
         """Give a process its task, and put what it sends into the queue, and None at its end."""
         assert process.stdin is not None
         assert process.stdout is not None
         last: object = None
         with contextlib.suppress(OSError, ValueError):  # it is stopping
-            pickle.dump(task, process.stdin)
+            process.stdin.write(task)
             process.stdin.flush()
         try:
             while True:
@@ -265,6 +267,11 @@ def _measured(translator: Translator, pairs: Sequence[Pair], chosen: str) -> Met
     value = quick_metric(settings.training.metric, answers, references, translator.target_tokenizer.split)
     metric = settings.training.metric
     return Metrics(metric=metric, value=value, n_sources=len(items), rows="validation", chosen=chosen)
+
+
+def _in_memory(table: Table | None) -> Table | None:
+    """A table to be pickled: that of a large one is in files without a name."""
+    return table and replace(table, pairs=list(table.pairs), rows=list(table.rows))
 
 
 def _end_input(process: subprocess.Popen[bytes]) -> None:
