@@ -23,7 +23,8 @@ SKIP = DataSettings(bad_rows="skip")
 @pytest.fixture(autouse=True)
 def stored_tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Store every table, in blocks of a few rows."""
-    monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path / "files"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(stored.FOLDER_VARIABLE, "~/files")
     monkeypatch.setattr(tables, "LARGE_CHARACTERS", 0)
     monkeypatch.setattr("glassformer.data.stored.BLOCK_ROWS", 3)
 

@@ -1,4 +1,4 @@
-r"""Arrays and pairs in files that are mapped into memory, for tables that are larger than memory.
+r"""Arrays and pairs in files that are mapped into memory, for large tables, which may be larger than memory.
 
 The files have no name, so that nothing is left of them when the process ends, however it does. Each side of the pairs
 is one file of UTF-8 texts, each followed by NUL (which no kept text contains), and one of the positions at which they
@@ -41,7 +41,8 @@ _DTYPES: dict[str, type[np.integer[Any]]] = {
 
 def folder_of_files() -> Path:
     """Return the folder of the files: that of the environment variable, or the one for large temporary files."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or (ON_DISK if ON_DISK.is_dir() else tempfile.gettempdir()))
+    chosen = os.environ.get(FOLDER_VARIABLE) or (ON_DISK if ON_DISK.is_dir() else tempfile.gettempdir())
+    return Path(chosen).expanduser()
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def _write_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(
-            "cannot write the files of a table that is larger than memory",
+            "cannot write the files of a large table",
             where=str(folder_of_files()),
             got=error.strerror or str(error),
             hint=f"free some space, or set {FOLDER_VARIABLE} to a folder that can be written; "
