@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -70,3 +71,24 @@ def test_what_a_removed_option_names_does_what_it_did(call, table):
     assert answer.code == 0, answer.err
     recipe = json.loads(answer.out)["recipe"]
     assert (recipe["data.max_source_length"], recipe["data.max_target_length"]) == (12, 12)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "explain RUN x --html MODEL",
+        "translate RUN LIST --out MODEL",
+        "evaluate RUN LIST --report MODEL",
+        "translate RUN - --choices LIST --out LIST",
+        "import RUN --out MODEL",
+    ],
+)
+def test_no_file_that_is_read_is_replaced(call, run, tmp_path, words):
+    table, model = tmp_path / "table.csv", tmp_path / "model.safetensors"
+    table.write_text("1845-01-05,a\n")
+    shutil.copy(run / "model.safetensors", model)
+    names = {"RUN": tmp_path, "MODEL": model, "LIST": table}
+    before = table.read_bytes(), model.read_bytes()
+    answer = call(*(names.get(word, word) for word in words.split()), "--overwrite")
+    assert (answer.code, "a file that this command reads or writes too" in answer.err) == (2, True)
+    assert (table.read_bytes(), model.read_bytes()) == before

@@ -50,7 +50,7 @@ def audit(
     from glassformer.data.tables import check_same_columns
 
     paths = [path for path in (table, valid, test) if path is not None]
-    check_output(html, "--html", overwrite=overwrite, inputs=",".join(paths))
+    check_output(html, "--html", overwrite=overwrite)
     train, *others = (columns.read(reporter, path) for path in paths)
     for other in others:
         check_same_columns(train, other)

@@ -10,10 +10,14 @@ import copy
 import functools
 import gc
 import inspect
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from inspect import Parameter
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -58,6 +62,9 @@ RARE = {
 }
 """Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""
 
+OUTPUTS = {"out": "--out", "ledger": "--ledger", "html": "--html", "page": "--report"}
+"""Parameters of verbs that are files to write -> their options."""
+
 
 def _print_all_options(ctx: typer.Context, requested: bool) -> None:
     """Print the help of a command with its rare options, and end it."""
@@ -99,6 +106,7 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             gc.freeze()
             gc.enable()
         try:
+            _check_outputs(values)
             for name, group in groups.items():
                 values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
             verb(**values)
@@ -111,6 +119,22 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     run_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run_verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run_verb
+
+
+def _check_outputs(values: Mapping[str, Any]) -> None:
+    """Raise UsageError for a file to write that the verb reads too, or writes by another option."""
+    written = {name: values[name] for name in OUTPUTS if values.get(name) is not None}
+    if not written:
+        return
+    given = chain.from_iterable(value if isinstance(value, list) else [value] for value in values.values())
+    paths = [str(value) for value in given if isinstance(value, str | Path)]
+    named = Counter[str]()
+    for path in paths:  # a file, two parallel files, or a run with its model
+        named.update({os.path.realpath(one) for one in (path, *path.split(","), f"{path}/model.safetensors")})
+    for name, path in written.items():
+        if named[os.path.realpath(path)] > 1 and not path.is_dir():
+            what = f"{OUTPUTS[name]} is a file that this command reads or writes too"
+            raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
 
 
 def _options_of(group: type) -> list[Parameter]:

@@ -169,9 +169,9 @@ def print_json(value: Any, indent: int | None = 2) -> None:
         sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
 
 
-def check_output(path: Path | None, option: str, *, overwrite: bool, inputs: str = "") -> None:
-    """Check an output before any work. Raises an error for one that exists, cannot be written, or is an input."""
-    from glassformer.errors import RunError, UsageError
+def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:
+    """Check an output before any work. Raises an error for one that exists or cannot be written."""
+    from glassformer.errors import RunError
     from glassformer.ship.storage.files import check_path, check_writable
 
     if path is None:
@@ -183,8 +183,6 @@ def check_output(path: Path | None, option: str, *, overwrite: bool, inputs: str
             where=str(path),
             hint=f"--overwrite, or another {option}",
         )
-    if inputs and os.path.realpath(path) in map(os.path.realpath, (inputs, *inputs.split(","))):
-        raise UsageError("the output would replace the input", where=str(path), hint=f"another {option}")
     check_writable(path)
 
 

@@ -10,7 +10,6 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, check_output
 from glassformer.cli.narrate import print_report, warn_about_sources, warn_cut_off, warn_short_limit
-from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
@@ -50,9 +49,7 @@ def evaluate(
     from glassformer.inference.evaluation import evaluate
     from glassformer.ship.storage.files import write_text
 
-    check_output(page, "--report", overwrite=columns.overwrite, inputs=table)
-    if page is not None and columns.ledger is not None and page.resolve() == columns.ledger.resolve():
-        raise UsageError("--report and --ledger are the same file", where=str(page), hint="another --ledger")
+    check_output(page, "--report", overwrite=columns.overwrite)
     options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))

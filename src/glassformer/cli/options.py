@@ -179,7 +179,7 @@ class ColumnsWithLedger(Columns):
 
     def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
         """Read the pairs of a table; the path of the ledger is checked before."""
-        check_output(self.ledger, "--ledger", overwrite=self.overwrite, inputs=path)
+        check_output(self.ledger, "--ledger", overwrite=self.overwrite)
         table = super().read(reporter, path, model_file)
         print_ledger(reporter, table, self.ledger)
         return table

@@ -45,14 +45,12 @@ class Files(OptionGroup):
     resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False
 
-    def check(self, source: str) -> tuple[FileOutput | None, Progress | None]:
+    def check(self) -> tuple[FileOutput | None, Progress | None]:
         """Return the output, and the progress to resume, before any work. Raises an error for files in the way."""
         from glassformer.inference.jobs.requests import choose_output
 
-        if self.ledger is not None and self.out is not None and self.ledger.resolve() == self.out.resolve():
-            raise UsageError("--out and --ledger are the same file", where=str(self.out), hint="another --ledger")
-        check_output(self.ledger, "--ledger", overwrite=self.overwrite or self.resume, inputs=source)
-        check_output(self.out, "--out", overwrite=True, inputs=source)  # it may be one to resume
+        check_output(self.ledger, "--ledger", overwrite=self.overwrite or self.resume)
+        check_output(self.out, "--out", overwrite=True)  # it may be one to resume
         return choose_output(self.out, resume=self.resume, overwrite=self.overwrite)
 
 
@@ -258,7 +256,7 @@ def translate(
 
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
     check_cluster(computing.on, source)
-    output, resumed = files.check(source)
+    output, resumed = files.check()
     if output is not None and resumed is not None and output.is_finished(resumed):
         output.finish(resumed)
         reporter.print(f"{files.out} is complete; there was nothing left to do")
