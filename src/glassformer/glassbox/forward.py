@@ -117,7 +117,8 @@ class ForwardPass:
         at_once = POSITIONS_TOGETHER // max(len(fed), sources.shape[1])
         size = max(1, min(at_once, -(-len(sources) // cores())))
         jobs = [range(first, min(first + size, len(sources))) for first in range(0, len(sources), size)]
-        return _finite(np.concatenate(list(on_every_core(score, jobs))))
+        found = on_every_core(score, jobs, needs_blas=not isinstance(decoder, Compiled))
+        return _finite(np.concatenate(list(found)))
 
     def _hidden(self, fed: Ids) -> Array:
         check_time_limit()

@@ -21,7 +21,7 @@ export function askForm(app) {
   const submit = async (event) => {
     event.preventDefault();
     const { elements } = event.target;
-    const inputs = sources && Object.fromEntries(sources.map(({ input }) => [input.name, input.value]));
+    const inputs = sources && Object.fromEntries(sources.map(({ name, input }) => [name, input.value]));
     const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
     const found = await app.compute(computing(text ?? inputs), () => traceOf(app, { text, inputs, target, beams }));
@@ -50,8 +50,8 @@ export function inputField({ name, kind, cut, symbols }, value, more = {}) {
   const between = cut === ' ' ? 'a space' : `“${cut}”`;
   const many = cut ? `symbols, with ${between} between them` : 'a symbol';
   const [placeholder, title] = kind === 'feature' ? [`${many}: ${known}`, `${many}: ${known}`] : ['', name];
-  const input = textField(`input-${name}`, { name, value, placeholder, title, ...more });
-  return { input, element: el('label.field', el('span', name), input) };
+  const input = textField(`input-${name}`, { value, placeholder, title, ...more });
+  return { name, input, element: el('label.field', el('span', name), input) };
 }
 
 /** What is computed for a text, or for several inputs, in words. */

@@ -56,7 +56,7 @@ class NumPyEngine:
         self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
         limits = [limit for model in models if (limit := model.settings.n_positions) is not None]
         self._n_positions = min(limits, default=None)
-        self._is_compiled = isinstance(models[0], Compiled)
+        self._is_compiled = all(isinstance(model, Compiled) for model in models)
         self._log_probs_type = CompiledLogProbs if self._is_compiled else LogProbs
         self.on_every_core = functools.partial(on_every_core, needs_blas=not self._is_compiled)
 

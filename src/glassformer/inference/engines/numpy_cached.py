@@ -148,7 +148,7 @@ class Layer:
         return self.w_o(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
 
     def attend_memory(self, y: Float[Array, "NK D"], i: int, cache: Cache) -> Array:
-        """Cross-attention of K queries of each of N sentences: hypotheses of one position, or positions."""
+        """Cross-attention of K hypotheses of each of N sentences."""
         keys, values = cache.memory[i]
         query = self.query(y).reshape(len(keys), -1, *keys.shape[1:3])  # [N K H d_k]
         scores = query.transpose(0, 2, 1, 3) @ keys
