@@ -178,6 +178,11 @@ class MissingExtraError(GlassformerError):
         )
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a number and a noun in its form for that number: "1 row", "2,000 rows"."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Return a hint with the valid word nearest to `word`, if one is near, and the first 30 valid words."""
     import difflib
@@ -205,7 +210,10 @@ def first_fault(error: Any, *above: str, whole: str = "the whole") -> tuple[str,
     """Return the place of the first fault of pydantic's ValidationError, in dots, its value and what was expected."""
     first = error.errors(include_url=False)[0]
     place, message = ".".join(map(str, (*above, *first["loc"]))), first["msg"].removeprefix("Value error, ")
-    return place or whole, quoted(first["input"]), message[:1].lower() + message[1:]
+    got = quoted(first["input"])
+    if first["type"] == "json_invalid":
+        return place or whole, f"{got} ({first['ctx']['error']})", "JSON"
+    return place or whole, got, message[:1].lower() + message[1:]
 
 
 def shortened(text: str, limit: int = 60) -> str:

@@ -38,15 +38,19 @@ STARTED = event("started", 0, n_parameters=1000, train_rows=90, steps=10)
 
 def test_runs_are_sorted_by_the_metric_with_the_settings_that_differ(tmp_path):
     run_of(tmp_path / "a", [STARTED, validated(5, 0.5), event("finished", 10, value=0.6)], seed=1, steps=10)
+    run_of(
+        tmp_path / "d", [STARTED, validated(5, 0.4), event("finished", 10, value=0.5, chosen="mean")], seed=4, steps=10
+    )
     run_of(tmp_path / "b", [STARTED, event("progress", 3, tokens_per_second=7.0), validated(4, 0.9)], seed=2, steps=10)
     run_of(tmp_path / "c", [STARTED], seed=3, steps=10)
     compared = compare_runs(tmp_path)
     assert [(run.name, run.state, run.step, run.value, run.best_step) for run in compared.runs] == [
         ("b", "stopped", 4, 0.9, 4),
         ("a", "finished", 10, 0.6, 5),
+        ("d", "finished", 10, 0.5, None),
         ("c", "stopped", 0, None, None),
     ]
-    assert [run.settings for run in compared.runs] == [{"training.seed": n} for n in (2, 1, 3)]
+    assert [run.settings for run in compared.runs] == [{"training.seed": n} for n in (2, 1, 4, 3)]
     best = compared.runs[0]
     assert (best.n_parameters, best.train_rows, best.steps, best.minutes, best.tokens_per_second) == (
         *(1000, 90, 10, 4.0, 7.0),
@@ -63,7 +67,6 @@ def test_a_smaller_error_rate_and_a_smaller_loss_are_better(tmp_path):
 
 
 def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path):
-    run_of(tmp_path / "good", [STARTED])
     run_of(tmp_path / "cut", [])
     (tmp_path / "cut" / "history.jsonl").write_text("{}\n{x\n", encoding="utf-8")
     run_of(tmp_path / "odd", [event("progress", [1], tokens_per_second="fast")])
@@ -73,6 +76,9 @@ def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path
     (tmp_path / "early" / "history.jsonl").unlink()
     (tmp_path / "data").mkdir()
     (tmp_path / "file.txt").write_text("x")
+    with pytest.raises(RunError, match=r"(?s)there is no run to read.*odd: its history is damaged"):
+        compare_runs(tmp_path)
+    run_of(tmp_path / "good", [STARTED])
     compared = compare_runs(tmp_path)
     assert [run.name for run in compared.runs] == ["good"]
     assert {name: reason[:34] for name, reason in compared.left_out.items()} == {

@@ -121,7 +121,7 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     assert data.valid_overlap == 60
     card = (tmp_path / "run" / "README.md").read_text("utf-8")
     assert f"| overlap | 60 of 63 rows of `{valid}` have a source that was trained on |\n" in card
-    assert "| cleaning | control characters removed (1 rows changed); target / source characters at most 20; " in card
+    assert "| cleaning | control characters removed (1 row changed); target / source characters at most 20; " in card
     assert "; contradictions dropped; duplicates dropped (not the table to validate on) |\n" in card
     assert "1 kept without their control characters" in answer.err
     recipe = (tmp_path / "run" / "recipe.toml").read_text("utf-8")

@@ -308,7 +308,7 @@ def test_a_blank_line_of_parallel_files_is_an_empty_side_of_that_row(folder):
 
 HOW_TO_SKIP = (
     "correct them, or skip them with --bad-rows skip; "
-    "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE"
+    "training then lists them in the ledger.jsonl of the run, evaluate and score in --ledger FILE"
 )
 WIDTH = "wrong number of cells ({} instead of 2)"
 DAMAGE = [
@@ -529,7 +529,7 @@ NO_PAIRS = ("a .txt file has one column of text, and pairs need two", f"expected
 ONE_COLUMN = "the table has one column, and pairs need two"
 NO_ROW = "no row of the table can be kept"
 COUNTS = ("3 rows read, 0 kept", "1 × empty target (row 1)", "1 × empty source (row 2)", "1 × blank line (row 3)")
-UTF_16 = ("the text is UTF-16, not UTF-8", "next: save the file as UTF-8")
+UTF_16 = ("the text is UTF-16 or UTF-32, not UTF-8", "next: save the file as UTF-8")
 DAMAGED = ("the file is damaged or does not match its suffix", "copy or download it again, and check its suffix")
 
 

@@ -12,19 +12,21 @@ from typing import Any, get_args
 from filelock import FileLock, Timeout
 
 from glassformer.before.recipes.overrides import flat, read_recipe
-from glassformer.errors import GlassformerError, RunError
+from glassformer.errors import GlassformerError, RunError, shortened
 from glassformer.inference.metrics import higher_is_better
 from glassformer.paper.settings import Metric
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.history import HistoryEvent, read_history
+from glassformer.training.output import NO_MEAN
 
 
 @dataclass(frozen=True)
 class RunSummary:
     """One run: a value is None where its history does not have it.
 
-    `state` is "finished", "running" or "stopped"; `step` is the last one, `value` the best of `metric`, at `best_step`.
-    `settings` are those that differ between the runs that are compared, by full name.
+    `state` is "finished", "running" or "stopped"; `step` is the last one, `value` the best of `metric`, at
+    `best_step`, which is None where the weights are a mean of several. `settings` are those that differ between the
+    runs that are compared, by full name.
     """
 
     name: str
@@ -57,7 +59,7 @@ def compare_runs(folder: Path) -> Comparison:
     """Compare the runs in the folders of a directory, or the one run that it is, or the members of that.
 
     A damaged run, and a folder that is not a run, are left out and named. Raises RunError for a directory that does not
-    exist or contains no folder.
+    exist or contains no run.
     """
     if not folder.is_dir():
         raise RunError("this is not a directory", where=str(folder), expected="a directory with runs in it")
@@ -73,6 +75,9 @@ def compare_runs(folder: Path) -> Comparison:
             runs.append(_summary(name, RunDirectory(each)))
         except GlassformerError as error:
             left_out[name] = f"{error.what}" + (f": {error.got}" if error.got else "")
+    if not runs:
+        named = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise RunError("there is no run to read in this directory", where=str(folder), got=shortened(named, 300))
     return Comparison(tuple(sorted(_differing(runs), key=_rank)), left_out)
 
 
@@ -104,7 +109,7 @@ def _facts(events: Sequence[HistoryEvent], run: RunDirectory) -> dict[str, Any]:
         "steps": started.get("steps"),
         "metric": chosen.get("metric"),
         "value": last.get("value") if is_finished else chosen.get("value"),
-        "best_step": chosen.get("step"),
+        "best_step": chosen.get("step") if last.get("chosen") in NO_MEAN else None,
         "n_parameters": started.get("n_parameters"),
         "train_rows": started.get("train_rows"),
         "minutes": float(last.get("seconds", 0)) / 60,

@@ -25,7 +25,7 @@ from glassformer.before.checks import (
 )
 from glassformer.before.measure import Measurement, time_validation
 from glassformer.before.plan import Plan
-from glassformer.errors import RunError
+from glassformer.errors import RunError, counted
 from glassformer.ship.storage.modelfile import count_parameters
 
 LONG = 600  # seconds
@@ -136,7 +136,7 @@ def _time(planned: Plan, seconds: float, measured: Measurement, validation: floa
     text = f"{duration(seconds)} to the end: {training.steps:,} steps of {measured.seconds_per_step:.3g} s"
     if validation is not None:
         n_validations = math.ceil(training.steps / training.validate_every)
-        text += f", {n_validations:,} {'validation' if n_validations == 1 else 'validations'} of {validation:.3g} s"
+        text += f", {counted(n_validations, 'validation')} of {validation:.3g} s"
     else:
         text += ", validations not counted"
     if training.members > 1:

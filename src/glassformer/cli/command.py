@@ -15,6 +15,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from inspect import Parameter
 from itertools import chain
 from pathlib import Path
@@ -130,7 +131,8 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
     paths = [str(value) for value in given if isinstance(value, str | Path)]
     named = Counter[str]()
     for path in paths:  # a file, two parallel files, or a run with its model
-        named.update({os.path.realpath(one) for one in (path, *path.split(","), f"{path}/model.safetensors")})
+        with suppress(ValueError):  # a text that is no path
+            named.update({os.path.realpath(one) for one in (path, *path.split(","), f"{path}/model.safetensors")})
     for name, path in written.items():
         if named[os.path.realpath(path)] > 1 and not path.is_dir():
             what = f"{OUTPUTS[name]} is a file that this command reads or writes too"

@@ -188,9 +188,11 @@ def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:
 
 def write_ledger(reporter: Reporter, ledger: Ledger, path: Path | None) -> None:
     """Write the entries to the file of `--ledger`, if there is one."""
+    from glassformer.errors import counted
+
     if path is not None:
         ledger.write(path)
-        reporter.print(f"wrote {len(ledger.entries):,} {'entry' if len(ledger.entries) == 1 else 'entries'} to {path}")
+        reporter.print(f"wrote {counted(len(ledger.entries), 'entry', 'entries')} to {path}")
 
 
 def print_error(text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.console import Reporter, print_line, print_table, printable
-from glassformer.errors import shortened
+from glassformer.errors import counted, shortened
 
 if TYPE_CHECKING:
     from glassformer.before.audit import Example
@@ -104,8 +104,9 @@ def print_report(report: Report, table: str) -> None:
     """Print a report as a table, and the worst answers."""
     if report.items < report.rows_scored:
         print_line(
-            f"{report.rows_scored:,} rows, {report.items:,} sources, {report.items_with_several_references:,} of them "
-            "with several targets (evaluate --no-group scores every row by itself)"
+            f"{report.rows_scored:,} rows, {counted(report.items, 'source')}, "
+            f"{report.items_with_several_references:,} of them with several targets "
+            "(evaluate --no-group scores every row by itself)"
         )
     rows = []
     without = report.trained_on.metrics_without
@@ -195,7 +196,7 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
     if counts:
         named = ", ".join(f"{token!r} ({count:,})" for token, count in Counter(counts).most_common(10))
         total = sum(counts.values())
-        where = f"{_counted(total, 'unknown token')} in {_counted(n_lines, 'line')}"
+        where = f"{counted(total, 'unknown token')} in {counted(n_lines, 'line')}"
         reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {named}")
 
 
@@ -212,7 +213,7 @@ def warn_about_sources(reporter: Reporter, translator: Translator, table: Table)
 def warn_unlike(reporter: Reporter, count: int, first: Sequence[str]) -> None:
     """Warn about a number of texts that are unlike the training; `first` are some of them, with the reason."""
     if count:
-        texts = "1 text is" if count == 1 else f"{count:,} texts are"
+        texts = counted(count, "text is", "texts are")
         more = f" and {count - SHOWN_UNLIKE:,} more" if count > SHOWN_UNLIKE else ""
         reporter.warn(f"{texts} unlike all that the model was trained on: {', '.join(first[:SHOWN_UNLIKE])}{more}")
 
@@ -221,15 +222,11 @@ def warn_cut_off(reporter: Reporter, count: int, first: Sequence[str] = ()) -> N
     """Warn about a number of answers that the maximum number of tokens cut off; `first` are the lines of some."""
     if count:
         lines = f", in lines {', '.join(first)}{', …' if count > len(first) else ''}" if first else ""
-        cut = f"{_counted(count, 'answer')} {'was' if count == 1 else 'were'} cut off at the maximum number of tokens"
-        reporter.warn(f"{cut}{lines}; --set decoding.max_new_tokens=N allows more, up to the learned positions")
+        cut = f"{counted(count, 'answer was', 'answers were')} cut off at the maximum number of tokens"
+        reporter.warn(f"{cut}{lines}; --set decoding.max_new_tokens=N allows more, unless learned positions end there")
 
 
 def warn_short_limit(reporter: Reporter, model_file: ModelFile, decoding: DecodingSettings) -> None:
     """Warn about a maximum number of tokens that the targets of the training do not fit."""
     if text := model_file.data.short_limit(decoding.max_new_tokens):
         reporter.warn(text)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -21,7 +21,7 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, UsageError
+from glassformer.errors import EXIT_LEFT_OUT, UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,7 +280,7 @@ def translate(
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:
-        reporter.print(f"wrote {progress.rows:,} {'lines' if layout.format == 'lines' else 'rows'} to {files.out}")
+        reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {files.out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
 
@@ -306,7 +306,7 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
                 progress = done
     finally:
         if job.search.lexicon:
-            rows = "1 row was" if progress.from_lexicon == 1 else f"{progress.from_lexicon:,} rows were"
+            rows = counted(progress.from_lexicon, "row was", "rows were")
             reporter.print(f"{rows} answered from the lexicon")
         _warn_about(reporter, progress)
         if isinstance(job.output, FileOutput) and job.output.record.exists():
@@ -327,8 +327,7 @@ def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Pat
     print_reading(reporter, opened, text, arrives=given.arrives)
     print_ledger(reporter, opened, ledger)
     if n_empty := len(opened.ledger.entries):
-        rows = "1 row has no cell and gets" if n_empty == 1 else f"{n_empty:,} rows have no cell and get"
-        reporter.warn(f"{rows} an empty line")
+        reporter.warn(f"{counted(n_empty, 'row has no cell and gets', 'rows have no cell and get')} an empty line")
 
 
 def _warn_about(reporter: Reporter, progress: Progress) -> None:
@@ -337,12 +336,12 @@ def _warn_about(reporter: Reporter, progress: Progress) -> None:
     warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
     warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
     if progress.held_back:
-        rows = "1 row is" if progress.held_back == 1 else f"{progress.held_back:,} rows are"
+        rows = counted(progress.held_back, "row is", "rows are")
         reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
     from glassformer.inference.allowed import UNMATCHED
 
     left_out = progress.left_out
     if left_out.count:
-        rows = "1 row was" if left_out.count == 1 else f"{left_out.count:,} rows were"
+        rows = counted(left_out.count, "row was", "rows were")
         hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
         reporter.warn(f"{rows} left empty: {left_out}{hint}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from glassformer.data.formats import Source
-from glassformer.errors import ColumnError, TableError, UsageError, nearest, shortened
+from glassformer.errors import ColumnError, TableError, UsageError, counted, nearest, shortened
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, assigned, inputs_of, named_values
 
@@ -164,7 +164,7 @@ class Columns:
             raise ColumnError(
                 f"there is no column {name}",
                 where=self.table,
-                got=f"{self.width} {'column' if self.width == 1 else 'columns'}: {self._listed()}",
+                got=f"{counted(self.width, 'column')}: {self._listed()}",
                 expected=f"a position from 0 to {self.width - 1}" if self.width > 1 else "position 0",
             )
         if self.names is None:
@@ -245,7 +245,7 @@ def columns_of_model(inputs: Inputs, target: str, given: Mapping[str, Any]) -> d
     texts = [one.name for one in inputs if one.kind == "text"]
     if sources and len(sources) != len(texts):
         raise UsageError(
-            f"this model has {len(texts)} source {'column' if len(texts) == 1 else 'columns'}",
+            f"this model has {counted(len(texts), 'source column')}",
             got=", ".join(map(str, sources)),
             expected=f"one --source for each of: {', '.join(texts)}",
         )

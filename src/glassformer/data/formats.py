@@ -26,7 +26,7 @@ from glassformer.data.cells import FaultError, Json, Kind, arrow_values, text_ro
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
-from glassformer.errors import TableError, UsageError, nearest
+from glassformer.errors import TableError, UsageError, counted, nearest
 
 _NAMED_FAULTS = 10
 
@@ -93,9 +93,10 @@ def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str,
         for row in damaged[:_NAMED_FAULTS]
     ]
     more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
-    number = f"{len(damaged):,} damaged {unit}{'' if len(damaged) == 1 else 's'}"
+    if all(row.fault and row.fault.reason in (Reason.NOT_UTF8, Reason.NUL) for row in damaged):
+        expected = "text in UTF-8, without NUL characters"
     return TableError(
-        f"the {'table' if unit == 'row' else 'text'} has {number}",
+        f"the {'table' if unit == 'row' else 'text'} has {counted(len(damaged), f'damaged {unit}')}",
         where=where,
         got="\n       ".join(named + more),
         expected=expected,
@@ -234,7 +235,7 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
             elif len(cells) == width:
                 yield Row(line, [cells[i] for i in take])
             else:
-                number = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} instead of {width}"
+                number = f"{counted(len(cells), 'cell')} instead of {width}"
                 yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
     first_fault = next((row.fault for row in before if row.fault), None)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from glassformer.errors import counted
 from glassformer.ship.storage.files import atomic
 
 _ROWS_IN_SUMMARY = 5
@@ -111,7 +112,7 @@ class Ledger:
 
     def summary(self) -> str:
         """Return the ledger as text: one line of counts, then one line for each reason."""
-        lines = [f"{self.read:,} {'row' if self.read == 1 else 'rows'} read, {self.kept:,} kept"]
+        lines = [f"{counted(self.read, 'row')} read, {self.kept:,} kept"]
         for reason, rows in self._rows_by_reason().items():
             named = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
             more = ", …" if len(rows) > _ROWS_IN_SUMMARY else ""

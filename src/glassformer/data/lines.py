@@ -111,7 +111,7 @@ class Lines:
     r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
 
     A byte order mark is dropped. A line that is not UTF-8 or contains NUL is returned too; `faults` maps its number
-    (from 1) to its fault. Raises TableError for UTF-16.
+    (from 1) to its fault. Raises TableError for UTF-16 and UTF-32.
     """
 
     def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
@@ -149,7 +149,8 @@ class Lines:
         """Return the bytes of each line, ending and byte order mark included."""
         for number, raw in enumerate(self._stream):
             if number == 0 and raw.startswith(_UTF16_BOMS):
-                raise TableError("the text is UTF-16, not UTF-8", where=str(self._name), hint="save the file as UTF-8")
+                what = "the text is UTF-16 or UTF-32, not UTF-8"
+                raise TableError(what, where=str(self._name), hint="save the file as UTF-8")
             if self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n"):
                 yield from _AFTER_LONE_CR.split(raw)
             else:

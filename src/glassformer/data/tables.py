@@ -180,7 +180,7 @@ def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: b
             yield row.number, Pair(compose(row.cells[:-1]) if inputs else row.cells[0], row.cells[-1])
     if damaged:
         hint = "correct them, or skip them with --bad-rows skip; "
-        hint += "training then lists them in the ledger.jsonl of the run, other commands in --ledger FILE"
+        hint += "training then lists them in the ledger.jsonl of the run, evaluate and score in --ledger FILE"
         raise damage(damaged, table.path, expected=expected, hint=hint)
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
+from glassformer.errors import counted
 from glassformer.glassbox.coverage import coverage_plot
 from glassformer.glassbox.elements import bdi, element, token_of
 from glassformer.glassbox.report import PAGE, policy_hash
@@ -161,7 +162,7 @@ def _group(group: Group) -> Element:
 
 
 def _rows(n: int) -> str:
-    return "no rows" if n == 0 else "1 row" if n == 1 else f"{n:,} rows"
+    return counted(n, "row") if n else "no rows"
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:

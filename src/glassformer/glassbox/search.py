@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.errors import counted
 from glassformer.glassbox.schema import Answer, Node, Search
 from glassformer.paper.search import SearchConstraints, length_penalty, rank_key
 
@@ -155,7 +156,7 @@ def largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:
 def _ranked(best: Sequence[Node], slots: int, eos_id: int) -> Iterator[Node]:
     """The candidates of a step, best first, with their rank; only the first `slots` are not pruned."""
     for rank, node in enumerate(best, 1):
-        reason = f"rank {rank} for {slots} slot{'' if slots == 1 else 's'}"
+        reason = f"rank {rank} for {counted(slots, 'slot')}"
         if rank > slots:
             last_kept = best[slots - 1].sum if slots else 0.0
             yield replace(node, rank=rank, reason=f"{reason}, {last_kept - node.sum:.3g} nats short")

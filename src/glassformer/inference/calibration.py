@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.data.corpus import spread
 from glassformer.data.pairs import checked_pairs, fingerprint
-from glassformer.errors import TableError
+from glassformer.errors import TableError, counted
 from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, distances, fit
 from glassformer.inference.metrics import exact_matches, group_by_source
 from glassformer.inference.probability import features
@@ -38,7 +38,7 @@ def calibrate(
         raise TableError(
             "there are too few rows to calibrate on",
             where=table,
-            got=f"{len(items):,} different sources",
+            got=counted(len(items), "different source"),
             expected=f"at least {MIN_SOURCES}, none of which was trained on",
         )
     items = [items[i] for i in spread(len(items), MAX_SOURCES).tolist()]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.tables import Table
-from glassformer.errors import TableError, UsageError
+from glassformer.errors import TableError, UsageError, counted
 from glassformer.inference.answers import Answers
 from glassformer.inference.metrics import (
     NAMES,
@@ -138,7 +138,7 @@ def compare(
         raise TableError(
             "there are too few rows to compare two models",
             where=table.path,
-            got=f"{len(items)} {'different sources' if len(items) < len(pairs) else 'rows'}",
+            got=counted(len(items), "different source" if len(items) < len(pairs) else "row"),
             expected=f"at least {MIN_ROWS}",
         )
     texts = [[model.texts[item.row] for item in items] for model in models]

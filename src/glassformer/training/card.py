@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from glassformer.data.splits import Overlap
+from glassformer.errors import counted
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.modelfile import count_parameters
@@ -79,8 +80,9 @@ def _overlaps(overlaps: Sequence[Overlap]) -> str:
 
 def _cleaning(chosen: DataSettings, data: TrainingData) -> str:
     """Return the line of the card on how the table was cleaned, or nothing."""
+    changed = f"{counted(data.changed_rows, 'row')} changed"
     parts = [
-        *([f"control characters removed ({data.changed_rows:,} rows changed)"] if chosen.strip_controls else []),
+        *([f"control characters removed ({changed})"] if chosen.strip_controls else []),
         *([f"target / source characters at least {chosen.min_ratio:g}"] if chosen.min_ratio is not None else []),
         *([f"target / source characters at most {chosen.max_ratio:g}"] if chosen.max_ratio is not None else []),
         *(["contradictions dropped"] if chosen.drop_contradictions else []),

@@ -217,7 +217,7 @@ def test_another_model_or_option_is_refused_and_named(table, tmp_path):
 @pytest.mark.parametrize(
     ("text", "got"),
     [
-        ("id,text\n0,word 0\n", "1 rows"),
+        ("id,text\n0,word 0\n", "1 row"),
         ("id,text\n" + "".join(f"{n},Word {n}\n" for n in range(200)), "other texts in the first 16 rows"),
         ("id,text\n" + "".join(f"{n}0,word {n}\n" for n in range(200)), "other texts in the first 16 rows"),
     ],
@@ -264,7 +264,9 @@ def test_a_damaged_record_and_rows_that_were_cut_off_are_errors(table, tmp_path)
     assert refused(job_of(table, out), resume=True).what == "the rows of the interrupted job are not all there"
     for text in ("", '{"rows": -1}', '{"other": 1}'):
         FileOutput(out).record.write_text(text)
-        assert refused(job_of(table, out), resume=True).what.startswith("the record of progress is damaged")
+        error = refused(job_of(table, out), resume=True)
+        assert error.what.startswith("the record of progress is damaged")
+        assert (error.expected == "JSON") == (not text)
 
 
 def test_two_processes_do_not_write_one_output(table, tmp_path):

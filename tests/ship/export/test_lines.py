@@ -84,6 +84,7 @@ fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=
         (b'"ab"\nab\n', ("--json",), "error: line 2: expected a JSON string"),
         ("ab\n☃b".encode(), (), "error: line 2: the character .☃. .*is not in the vocabulary"),
         (b"ab\n\xff\n", (), "error: the input is not UTF-8"),
+        (b"ab\na\0b\n", (), "error: line 2: NUL character"),
         (b"ab\n", ("--beam", "0"), "error: .*--beam must be at least 1, not 0"),
     ],
 )

@@ -118,6 +118,8 @@ def test_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
         ("/api/trace", {"text": "a", "num_beams": 0}, 422, "does not fit: body.num_beams"),
         ("/api/trace", {"text": "a", "beam": 3}, 422, "does not fit: body.beam"),
         ("/api/trace", {}, 422, "does not fit: body.text"),
+        ("/api/trace", [1], 422, "does not fit: body"),
+        ("/api/translate", {"texts": [1]}, 422, "does not fit: body.texts.0"),
         ("/api/whatif", {"text": "a", "edits": ["hed encoder.0.self 1 off"]}, 400, "cannot read the edit"),
         ("/api/whatif", {"text": "a", "edits": []}, 422, "does not fit: body.edits"),
         ("/api/translate", {"texts": ["a"] * (TEXTS + 1)}, 422, "does not fit: body.texts"),
@@ -126,10 +128,11 @@ def test_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
     ],
 )
 def test_an_error_is_json_in_the_words_of_the_command_line(
-    client: TestClient, path: str, body: dict[str, Any], status: int, words: str
+    client: TestClient, path: str, body: Any, status: int, words: str
 ) -> None:
     answer = client.post(path, json=body)
     assert answer.status_code == status
+    assert answer.json()["error"]["what"].endswith(words) or not words.startswith("does not")
     assert words in answer.json()["error"]["what"]
     if status == 405:
         assert answer.headers["Allow"] == answer.json()["error"]["expected"] == "GET"

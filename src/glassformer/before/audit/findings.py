@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from glassformer.data.tables import Table
-from glassformer.errors import shortened
+from glassformer.errors import counted, shortened
 from glassformer.ship.storage.files import shown
 from glassformer.text.inputs import readable
 
@@ -188,14 +188,9 @@ def severities_text(audit: Audit) -> str:
     return ", ".join(named) or "nothing was found"
 
 
-def rows_text(count: int) -> str:
-    """Return a number of rows as text."""
-    return "1 row" if count == 1 else f"{count:,} rows"
-
-
 def fraction_text(count: int, total: int) -> str:
     """Return a number of rows, and their fraction."""
-    return f"{count:,} of {rows_text(total)} ({_percent(count / max(1, total))})"
+    return f"{count:,} of {counted(total, 'row')} ({_percent(count / max(1, total))})"
 
 
 def rows_that(text: str, count: int, total: int) -> str:

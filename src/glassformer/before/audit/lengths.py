@@ -17,9 +17,9 @@ from glassformer.before.audit.findings import (
     Side,
     about_rows,
     fraction_text,
-    rows_text,
 )
 from glassformer.data.tables import Table
+from glassformer.errors import counted
 
 Counts = NDArray[np.int64]
 
@@ -94,7 +94,7 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
         found[np.argsort(-distance[found], kind="stable")].tolist(),
         f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)",
         "read the examples; where source and target are not translations of each other, correct or drop the rows"
-        + (f" (the option drops {rows_text(n_dropped)} of these, and no other)" if n_dropped else ""),
+        + (f" (the option drops {counted(n_dropped, 'row')} of these, and no other)" if n_dropped else ""),
         option if n_dropped else None,
         lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
     )
@@ -125,7 +125,7 @@ def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding
     offset = max(shifts, key=lambda k: len(shifts[k]))
     first = min(min(starts) for starts in shifts.values())
     n_rows = sum(end - start for start, end in _windows(len(source)) if any(start in at for at in shifts.values()))
-    distance = f"{'1 row' if abs(offset) == 1 else f'{abs(offset)} rows'} {'below' if offset > 0 else 'above'}"
+    distance = f"{counted(abs(offset), 'row')} {'below' if offset > 0 else 'above'}"
     yield Finding(
         "shifted lines",
         "error",

@@ -10,11 +10,11 @@ from unicodedata import normalize
 
 import numpy as np
 
-from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, about_rows, rows_text, rows_that
+from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, about_rows, rows_that
 from glassformer.data.cleaning import Groups
 from glassformer.data.ledger import CLEANED, Fault
 from glassformer.data.tables import Pair, Table
-from glassformer.errors import shortened
+from glassformer.errors import counted, shortened
 from glassformer.text.inputs import split
 
 PROSE_WORDS = 3  # minimum of the mean number of words in prose
@@ -115,7 +115,7 @@ def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
     """Yield a finding for rows whose source has several targets."""
     if not groups.n_contradictions:
         return
-    sources = "1 source" if groups.n_contradictory_sources == 1 else f"{groups.n_contradictory_sources:,} sources"
+    sources = counted(groups.n_contradictory_sources, "source")
     firsts = groups.first_contradictions(N_EXAMPLES)
     notes = (f"{table.row_name(other)} has another target: {Example.of(table, other).target!r}" for _, other in firsts)
     yield Finding(
@@ -168,7 +168,7 @@ def find_few_targets(rows: Rows) -> Iterator[Finding]:
         "target",
         len(counts),
         total,
-        f"{rows_text(total)} have only {'1 target' if len(counts) == 1 else f'{len(counts):,} different targets'}; "
+        f"{counted(total, 'row')} have only {counted(len(counts), 'target', 'different targets')}; "
         f"the most frequent one, {shortened(target, 60)!r}, is right in {100 * most / total:.1f} % of them",
         "this is a classification: compare the exact match with that of the most frequent target, and consider a "
         "classifier instead",

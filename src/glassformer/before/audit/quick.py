@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from glassformer.before.audit.characters import looks_misdecoded
-from glassformer.before.audit.findings import rows_text, verb_of
+from glassformer.before.audit.findings import verb_of
 from glassformer.before.audit.pairs import Rows, all_cells
 from glassformer.before.audit.splits import shared_pairs
 from glassformer.data.cleaning import Groups, has_control
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair, Table
+from glassformer.errors import counted
 
 MAX_LINES = 3
 MAX_ROWS = 100_000
@@ -37,17 +38,17 @@ def _lines(table: Table, others: Sequence[Table]) -> Iterator[str]:
     pairs, texts = Rows(table).pairs, all_cells(table).pairs
     for other in others:
         if n := len(shared_pairs(pairs, Rows(other).pairs)):
-            yield f"{rows_text(n)} of {other.path} {verb_of(n, 'are')} trained on as well, source and target"
+            yield f"{counted(n, 'row')} of {other.path} {verb_of(n, 'are')} trained on as well, source and target"
     if n := _count(texts, looks_misdecoded):
-        yield f"{rows_text(n)} {verb_of(n, 'have')} a text that was decoded with the wrong encoding"
+        yield f"{counted(n, 'row')} {verb_of(n, 'have')} a text that was decoded with the wrong encoding"
     groups = Groups(pairs)
     if n := groups.n_contradictions:
         best = f"with one right answer a row, exact match cannot exceed {100 * groups.best_exact_match:.2f} %"
-        yield f"{rows_text(n)} have a source with several targets: {best}"
+        yield f"{counted(n, 'row')} have a source with several targets: {best}"
     if n := int(groups.is_repetition.sum()):
-        yield f"{rows_text(n)} {verb_of(n, 'repeat')} an earlier row"
+        yield f"{counted(n, 'row')} {verb_of(n, 'repeat')} an earlier row"
     if n := _count(texts, has_control):
-        yield f"{rows_text(n)} {verb_of(n, 'have')} control or invisible characters"
+        yield f"{counted(n, 'row')} {verb_of(n, 'have')} control or invisible characters"
 
 
 def _count(pairs: Sequence[Pair], check: Callable[[str], bool]) -> int:

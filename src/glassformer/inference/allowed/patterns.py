@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from glassformer.errors import MissingExtraError, UsageError, quoted, shortened
 from glassformer.inference.allowed import program
 from glassformer.inference.allowed.automaton import TokenTable
+from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.settings import TokenKind
 from glassformer.text import Tokenizer
 
@@ -79,6 +80,7 @@ def table_of_pattern(pattern: str, tokenizer: Tokenizer, longest: int) -> tuple[
         )
     added, vocabulary = tokenizer.added(), tokenizer.vocabulary
     for more in ([SPACE], range(256)):  # all bytes where a text that begins to match cannot be continued
+        check_time_limit()
         graph = _Graph.of(pattern, added, len(vocabulary), more)
         if graph is None:
             continue

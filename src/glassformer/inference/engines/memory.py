@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from glassformer.errors import DeviceError
+from glassformer.errors import DeviceError, counted
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 
 FLOAT = 4  # bytes
@@ -34,7 +34,7 @@ def check_search_fits(
         str(getattr(engine, "device", "cpu")),
         n_hypotheses * (length * cache + vocabulary_size * FLOAT),
         "search",
-        f"{n_hypotheses:,} {'hypothesis' if n_hypotheses == 1 else 'hypotheses'} of {length:,} tokens",
+        f"{counted(n_hypotheses, 'hypothesis', 'hypotheses')} of {length:,} tokens",
         "a smaller decoding.num_beams, decoding.num_return_sequences or decoding.max_new_tokens",
     )
 

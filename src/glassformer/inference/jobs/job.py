@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from glassformer.data.rows import OpenRows
-from glassformer.errors import RunError
+from glassformer.errors import RunError, counted
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
@@ -126,7 +126,7 @@ class Job:
             raise RunError(
                 "the input is not that of the interrupted job",
                 where=opened.path,
-                got=f"{count:,} rows" if count < progress.rows else f"other texts in the first {count:,} rows",
+                got=counted(count, "row") if count < progress.rows else f"other texts in the first {count:,} rows",
                 expected=f"the same first {progress.rows:,} rows",
                 hint="resume it with the same input, or --overwrite starts again",
             )

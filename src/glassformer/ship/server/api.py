@@ -123,7 +123,11 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        what, got, expected = f"the request does not fit: {'.'.join(map(str, first['loc']))}", None, first["msg"]
+        place = ".".join(str(part) for part in first["loc"] if "[" not in str(part) and part != "constrained-str")
+        got = None if first["type"] == "missing" else quoted(first["input"])
+        what, expected = f"the request does not fit: {place}", first["msg"]
+        if first["type"] in ("model_attributes_type", "dict_type"):
+            expected = "a JSON object"
         hint = f"{request.url.path} is described in /openapi.json"
         if isinstance(error.body, bytes):  # FastAPI parses only what is declared as JSON
             given = request.headers.get("content-type")

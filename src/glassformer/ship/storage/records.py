@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from glassformer.errors import ModelFileError, first_fault, nearest
+from glassformer.errors import ModelFileError, counted, first_fault, nearest
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
@@ -151,8 +151,8 @@ class Calibration(_Record):
     @property
     def summary(self) -> str:
         """What it was fitted on, in words."""
-        rows = f"held-out sources{'' if self.table is None else f' of {self.table}'}"
-        return f"calibrated on {self.sources:,} {rows}, {self.right:,} of which were answered rightly"
+        rows = counted(self.sources, "held-out source") + ("" if self.table is None else f" of {self.table}")
+        return f"calibrated on {rows}, {self.right:,} of which were answered rightly"
 
 
 class Member(_Record):

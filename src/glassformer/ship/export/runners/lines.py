@@ -86,7 +86,7 @@ def main(description: dict[str, Any], engine: type[Engine]) -> None:
         if vars(options)[name] < 1:
             parser.error(f"--{name} must be at least 1, not {vars(options)[name]}")
     try:
-        lines = read_lines(sys.stdin.buffer.read())
+        lines = read_lines(sys.stdin.buffer.read() if sys.stdin else b"")
         rows = [read_row(export, i, line, as_json=options.json) for i, line in enumerate(lines, 1)]
         write(export, rows, engine(export, options) if any(row.ids for row in rows) else None, options)
     except InputError as error:
@@ -109,6 +109,8 @@ def read_lines(data: bytes) -> list[str]:
 def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
     """Return the row of a line. Raises InputError, with the number of the line, where its text cannot be read."""
     try:
+        if "\0" in line:
+            raise InputError("NUL character")
         source = export.read(line, as_json=as_json)
         return Row(source, *export.encode(source)) if source.strip() else Row()
     except LeftOutError as error:
