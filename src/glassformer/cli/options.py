@@ -208,7 +208,7 @@ Beam = Annotated[
 ]
 SetDecoding = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting of the search, such as decoding.length_alpha=1 (repeatable)."),
+    typer.Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
 ]
 SamplingSeed = Annotated[
     int | None,
@@ -241,8 +241,7 @@ class Training(Columns):
         list[str] | None,
         typer.Option(
             "--set",
-            help="One setting, such as training.steps=500 or data.drop_duplicates=true; it replaces that of --recipe "
-            "(repeatable).",
+            help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable).",
         ),
     ] = None
     init: Annotated[

@@ -28,7 +28,7 @@ def read_history(path: Path) -> list[HistoryEvent]:
     try:
         *lines, _cut_off = path.read_text(encoding="utf-8").split("\n")  # a text may contain other line ends
     except (OSError, UnicodeDecodeError) as error:
-        raise unreadable("history", str(path), getattr(error, "strerror", None) or str(error)) from None
+        raise unreadable("history", str(path), getattr(error, "strerror", "it is not UTF-8")) from None
     events = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
