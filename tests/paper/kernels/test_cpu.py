@@ -6,6 +6,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from glassformer.paper.kernels.cpu import (
     WARM_UP,
     OwnThreads,
     configure_memory,
+    one_thread,
 )
 
 VARIABLES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
@@ -100,6 +102,23 @@ def test_own_threads_compute_each_job_with_one_thread_of_openmp(n_cores: int) ->
     assert [each[:2] for each in found] == [(job, 1) for job in range(n_cores)]
     assert len({name for _, _, name in found}) == n_cores
     assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
+
+
+def test_two_that_compute_with_one_thread_at_the_same_time_leave_all_threads(n_cores: int) -> None:
+    both, first_is_done = threading.Barrier(2), threading.Event()
+
+    def compute(is_first: bool) -> int:
+        with one_thread(), one_thread():
+            both.wait(20)
+            if not is_first:
+                first_is_done.wait(20)
+            n_threads = torch.get_num_threads()
+        first_is_done.set()
+        return n_threads
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(compute, (True, False))) == [1, 1]
+    assert threads_of_a_new_thread() == n_cores
 
 
 def test_the_number_of_threads_that_was_faster_lately_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -115,15 +116,22 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, "glassformer", take_one_thread)
 
 
+_before = dict[int, int]()  # a Python thread in `one_thread` -> the threads of OpenMP when no thread was in it
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread of OpenMP."""
-    n_cores = torch.get_num_threads()
+    """Compute with one thread of OpenMP; several Python threads may do so at the same time."""
+    own = threading.get_ident()
+    if own in _before:
+        yield
+        return
+    _before[own] = [*_before.values(), torch.get_num_threads()][0]
     take_one_thread()
     try:
         yield
     finally:
-        torch.set_num_threads(n_cores)  # also for threads started later
+        torch.set_num_threads(_before.pop(own))  # also for threads started later
 
 
 def take_one_thread() -> None:
