@@ -39,7 +39,10 @@ STARTED = event("started", 0, n_parameters=1000, train_rows=90, steps=10)
 def test_runs_are_sorted_by_the_metric_with_the_settings_that_differ(tmp_path):
     run_of(tmp_path / "a", [STARTED, validated(5, 0.5), event("finished", 10, value=0.6)], seed=1, steps=10)
     run_of(
-        tmp_path / "d", [STARTED, validated(5, 0.4), event("finished", 10, value=0.5, chosen="mean")], seed=4, steps=10
+        tmp_path / "d",
+        [STARTED, validated(5, 0.4), event("finished", 10, value=0.5, chosen="the mean of 2")],
+        seed=4,
+        steps=10,
     )
     run_of(tmp_path / "b", [STARTED, event("progress", 3, tokens_per_second=7.0), validated(4, 0.9)], seed=2, steps=10)
     run_of(tmp_path / "c", [STARTED], seed=3, steps=10)

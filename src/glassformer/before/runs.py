@@ -17,7 +17,6 @@ from glassformer.inference.metrics import higher_is_better
 from glassformer.paper.settings import Metric
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.history import HistoryEvent, read_history
-from glassformer.training.output import NO_MEAN
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def _facts(events: Sequence[HistoryEvent], run: RunDirectory) -> dict[str, Any]:
         "steps": started.get("steps"),
         "metric": chosen.get("metric"),
         "value": last.get("value") if is_finished else chosen.get("value"),
-        "best_step": chosen.get("step") if last.get("chosen") in NO_MEAN else None,
+        "best_step": None if str(last.get("chosen")).startswith("the mean") else chosen.get("step"),
         "n_parameters": started.get("n_parameters"),
         "train_rows": started.get("train_rows"),
         "minutes": float(last.get("seconds", 0)) / 60,

@@ -167,9 +167,9 @@ class Translator:
 
         `ensemble` names further models whose probabilities are averaged, as are those of the members of one file.
 
-        `engine` is "numpy" on a CPU in float32 and "torch" elsewhere ("auto"). Raises ModelFileError for a model that
-        cannot be read or does not fit the others, and DeviceError, SettingsError or UsageError for a device, precision
-        or engine that is not available (they name those that are).
+        `engine` is "numpy" (compiled where it can be) on a CPU in float32, and "torch" elsewhere ("auto"). Raises
+        ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
+        UsageError for a device, precision or engine that is not available (they name those that are).
         """
         from glassformer.ship.storage.hub import local_model
 

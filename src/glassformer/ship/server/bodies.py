@@ -1,4 +1,4 @@
-"""The bodies of requests and of errors: what a request may contain is declared here, and nowhere else."""
+"""The bodies of requests and of errors: what a request may contain is declared here, with the numbers of `limits`."""
 
 from __future__ import annotations
 
