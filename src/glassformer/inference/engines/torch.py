@@ -193,27 +193,17 @@ class TorchEngine:
         """Return the log-probabilities of `Engine.score`."""
         results: list[list[float]] = [[] for _ in pairs]
         with self._evaluating(), autocast(self.device, self.precision):
-            for rows, source, visible, target, real in self.in_batches(pairs):
+            lengths = [max(len(source), len(target) - 1) for source, target in pairs]
+            for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+                check_time_limit()
+                length = self._padded(lengths[rows[-1]])  # which depends on each pair alone
+                source, visible = pad([pairs[row][0] for row in rows], length, self.device)
+                target, real = pad([pairs[row][1] for row in rows], length + 1, self.device)
                 logits = [model(source, visible, target[:, :-1]) for model in self.models]
                 log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0]
                 for i, row in enumerate(rows):
                     results[row] = log_probs[i][real[i, 1:]].tolist()
         return check_token_scores(results)
-
-    def in_batches(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
-    ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor, Tensor]]:
-        """Yield the numbers of some pairs, their sources and the mask of those, their targets and the mask of those.
-
-        Both sides are padded to one length, which depends on the pair alone; targets have one token more.
-        """
-        lengths = [max(len(source), len(target) - 1) for source, target in pairs]
-        for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
-            check_time_limit()
-            length = self._padded(lengths[rows[-1]])
-            source, visible = pad([pairs[row][0] for row in rows], length, self.device)
-            target, real = pad([pairs[row][1] for row in rows], length + 1, self.device)
-            yield rows, source, visible, target, real
 
     @property
     def _n_positions(self) -> int | None:

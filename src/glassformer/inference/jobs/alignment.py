@@ -1,25 +1,21 @@
-"""Which source token each token of an answer belongs to, by the attention of the model."""
+"""Which source token each token of an answer belongs to, by the attention of the model in the NumPy reference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.inference.engines import Ids
+from glassformer.inference.engines.batches import on_every_core
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper import reference
-from glassformer.paper.pytorch import has_pytorch
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import ModelFile
-
-Weights = list[NDArray[Any]]
-"""For each pair of framed ids, `[target tokens after <bos>, source tokens]`."""
 
 
 class Aligner:
@@ -27,7 +23,7 @@ class Aligner:
 
     def __init__(self, translator: Translator) -> None:
         self._source, self._target = translator.source_tokenizer, translator.target_tokenizer
-        self._cross_attention = _cross_attention_of(translator)
+        self._files = translator.model_files
         special = self._target.vocabulary.special_ids
         pieces = enumerate(self._target.vocabulary.pieces)
         self._target_ids = {piece: token for token, piece in pieces if token not in special}
@@ -35,15 +31,15 @@ class Aligner:
     def align(self, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
         """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
-        The attention is that of `engines.attention.cross_attention`, at the position that predicts the token. `<bos>`,
-        `<eos>` and `<pad>` are not aligned. Alternatives are left as they are.
+        The attention is that of `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and
+        `<pad>` are not aligned. Alternatives are left as they are.
         """
         vocabulary = self._source.vocabulary
         frame = {vocabulary.bos_id, vocabulary.eos_id, vocabulary.pad_id}
         rows = [row for row, answer in enumerate(answers) if answer.tokens]
         framed = [self._source.frame(ids) for ids in self._source.encode_many([sources[row] for row in rows])]
         targets = [self._target.frame([self._target_ids[piece] for piece in answers[row].tokens]) for row in rows]
-        weights = self._cross_attention(list(zip(framed, targets, strict=True)))
+        weights = cross_attention(self._files, list(zip(framed, targets, strict=True)))
         results = list(answers)
         for row, ids, found in zip(rows, framed, weights, strict=True):
             positions = [at for at, token in enumerate(ids) if token not in frame]
@@ -54,26 +50,22 @@ class Aligner:
         return results
 
 
-def _cross_attention_of(translator: Translator) -> Callable[[Sequence[tuple[Ids, Ids]]], Weights]:
-    """Return what computes the weights: PyTorch in batches, or the reference where PyTorch is not installed."""
-    if not has_pytorch():
-        return partial(reference_attention, translator.model_files)
-    from glassformer.inference.engines.attention import cross_attention
-    from glassformer.inference.engines.torch import TorchEngine
+def cross_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]) -> list[NDArray[Any]]:
+    """Return [target tokens after `<bos>`, source tokens] of weights for each of the framed (source, target) ids.
 
-    engine = translator.engine
-    return partial(
-        cross_attention, engine if isinstance(engine, TorchEngine) else TorchEngine.of_files(translator.model_files)
-    )
-
-
-def reference_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]) -> Weights:
-    """Return what `engines.attention.cross_attention` returns, from the NumPy reference: slower, a pair at a time."""
+    They are those of the penultimate decoder layer (of the only one, where there is one), averaged over its heads: of
+    the layers of a Transformer, its average was found to follow alignments of people best (Garg et al. 2019, "Jointly
+    Learning to Align and Translate", section 4.1). With several models they are averaged too.
+    """
     models = [
         ({name: array.astype(np.float64) for name, array in file.tensors.items()}, file.settings.model)
         for file in files
     ]
-    return [np.mean([_weights(*model, *pair) for model in models], axis=0) for pair in pairs]
+
+    def mean(rows: Sequence[int]) -> NDArray[Any]:
+        return np.asarray(np.mean([_weights(*model, *pairs[rows[0]]) for model in models], axis=0))
+
+    return list(on_every_core(mean, [[row] for row in range(len(pairs))]))
 
 
 def _weights(weights: reference.Weights, model: ModelSettings, source: Ids, target: Ids) -> NDArray[Any]:
