@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from glassformer.glassbox.neighbors import analogy, neighbors
     from glassformer.glassbox.schema import Trace
     from glassformer.glassbox.trace import explain
-    from glassformer.inference.batching import BatchingTranslator
     from glassformer.inference.evaluation import Report, evaluate
     from glassformer.inference.jobs.stream import translate_stream
     from glassformer.inference.translator import Translation, Translator
+    from glassformer.inference.worker import BatchingTranslator
     from glassformer.paper.settings import (
         DataSettings,
         DecodingSettings,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from glassformer.training import Run
 
 _HOMES = {
-    "BatchingTranslator": "inference.batching",
+    "BatchingTranslator": "inference.worker",
     "DataSettings": "paper.settings",
     "DecodingSettings": "paper.settings",
     "GlassformerError": "errors",
@@ -115,7 +115,7 @@ def __dir__() -> list[str]:
 
 
 MOVED = {
-    "batching": "inference.batching",
+    "batching": "inference.worker",
     "evaluation": "inference.evaluation",
     "jobs": "inference.jobs",
     "jobs.stream": "inference.jobs.stream",

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from glassformer.errors import MissingExtraError, TextError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
 from glassformer.inference.allowed.automaton import TokenTable
-from glassformer.inference.batching import BatchingTranslator
 from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.translator import EMPTY, Translation, Translator
+from glassformer.inference.worker import BatchingTranslator
 from glassformer.paper.search import Guide, SearchConstraints, beam_search, greedy_search, length_penalty, sample
 from glassformer.paper.settings import Settings, SideSettings
 from glassformer.text import Tokenizer, learn

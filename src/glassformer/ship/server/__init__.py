@@ -2,7 +2,7 @@
 
 limits   size, time and host of a request
 bodies   what a request may contain
-served   the loaded models, computed by one worker (`glassformer.inference.batching`)
+served   the loaded models, computed by one worker (`glassformer.inference.worker`)
 observe  request ids, metrics, the log
 api      the routes: `create_app(served, …) -> FastAPI`
 run      the socket, the connections and the end of a server: `serve(app, listening, limits, worker)`

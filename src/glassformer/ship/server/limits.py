@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.errors import BusyError, GlassformerError, TextError, TimeLimitError, UsageError, quoted
-from glassformer.inference.batching import WAITING
+from glassformer.inference.worker import WAITING
 
 BODY_BYTES = 1_000_000
 DISCARDED_BYTES = 100_000_000  # maximum size of a refused body that is read to its end

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.inference.batching import Batch, Worker
+from glassformer.inference.worker import Batch, Worker
 from glassformer.ship.server.limits import RequestError, refuse
 
 LOGGER = logging.getLogger("glassformer.ship.server")

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.errors import RunError
-from glassformer.inference.batching import Worker
+from glassformer.inference.worker import Worker
 from glassformer.ship.server.limits import Limits
 
 GRACE_SECONDS = 3

@@ -13,11 +13,11 @@ from glassformer.glassbox.history import last_sample
 from glassformer.glassbox.report import MAX_BYTES
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.inference.batching import BatchingTranslator, Worker
 from glassformer.inference.confidence import all_of_the_beam
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
+from glassformer.inference.worker import BatchingTranslator, Worker
 from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.ship.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
 from glassformer.ship.storage.files import shown

@@ -16,10 +16,10 @@ import pytest
 
 from glassformer import BatchingTranslator, Translator
 from glassformer.errors import BusyError, NotFiniteError, SettingsError, TextError, TimeLimitError, UsageError
-from glassformer.inference import batching
-from glassformer.inference.batching import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
+from glassformer.inference import worker as module
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation
+from glassformer.inference.worker import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
 from glassformer.paper.search.greedy_first import PROBE
 from tests.chaos.conftest import child, wait
 from tests.untrained import character_model
@@ -304,7 +304,7 @@ def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(
         time.sleep(0.001)
     worker._last = Batch(10, 10, 2 * GUARD, ())  # a batch that took long
     with monkeypatch.context() as patched, ThreadPoolExecutor(5) as pool:
-        patched.setattr(batching, "COLLECT_SECONDS", GUARD)
+        patched.setattr(module, "COLLECT_SECONDS", GUARD)
         list(pool.map(lambda number: worker.result(worker.submit(Request([number], gate, key="a"))), range(5)))
     assert sorted(gate.batches[-1]) == list(range(5)), "half of the requests of the last batch"
     alone = worker.submit(Request(["alone"], gate, key="a"))
