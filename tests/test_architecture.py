@@ -168,20 +168,6 @@ def test_search_knows_neither_model_nor_settings():
     assert {name for name in ours if not name.startswith(("glassformer.errors", "glassformer.paper.search"))} == set()
 
 
-def test_the_check_of_layers_sees_every_kind_of_import(tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.py").write_text("")
-    (tmp_path / "c.py").write_text(
-        "from typing import TYPE_CHECKING\n"
-        "import glassformer.a\n"
-        "if TYPE_CHECKING:\n    from glassformer.b import x\n"
-        "def f():\n    from glassformer import a, y\n"
-    )
-    found = {(one.line, one.imported_room, one.for_types) for one in imports_of(tmp_path / "c.py")}
-    assert found == {(1, None, False), (2, "a", False), (4, "b", True), (6, "a", False), (6, "__init__", False)}
-
-
 def test_a_library_is_used_only_where_it_belongs():
     wrong = [str(found) for found, top in third_party() if top not in THIRD_PARTY.get(found.room, set())]
     assert wrong == []
@@ -290,14 +276,6 @@ def body_length(path: Path, name: str) -> int:
     return node.end_lineno - node.body[0].lineno + 1
 
 
-def test_the_body_of_a_verb_is_counted_from_its_docstring_to_its_last_line(tmp_path):
-    path = tmp_path / "verb.py"
-    path.write_text(
-        'def verb(\n    model: str,\n    out: str = "",\n) -> None:\n    """First.\n\n    More.\n    """\n\n    x = 1\n'
-    )
-    assert body_length(path, "verb") == 6
-
-
 def test_a_verb_is_short_and_imports_no_other_verb():
     assert len(verbs()) == 21
     for path in verbs():
@@ -339,12 +317,6 @@ def code_of(path: Path) -> str:
 def test_the_model_is_the_paper_and_knows_no_device_loss_or_tokenizer(word):
     lines = code_of(SOURCE / "paper" / "model.py").lower().splitlines()
     assert [line for line in lines if word in line] == []
-
-
-def test_the_check_of_the_model_reads_code_and_no_sentences(tmp_path):
-    path = tmp_path / "model.py"
-    path.write_text('"""Of no device."""\n\n# a comment on a device\nplace = x.device.type == "cpu"\n')
-    assert code_of(path).splitlines() == ["pass", "place = x.device.type == 'cpu'"]
 
 
 def test_only_the_command_line_prints():
