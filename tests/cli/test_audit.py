@@ -132,24 +132,6 @@ def test_the_page_is_written_once_and_replaces_no_table(call, dirty, tmp_path):
     assert "a file that this command reads or writes too" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    {
-        "one row": "a,b\n",
-        "one long cell": "a," + "b" * 200_000 + "\nc,d\n",
-        "only symbols": "\u200b,\u202e\n\u0301,\ufeff\n",
-        "no text twice": "﷽,\U0010ffff\n" * 3,
-        "one character a thousand times": "x,y\n" * 1000,
-    }.items(),
-)
-def test_a_strange_table_has_an_audit(call, tmp_path, name, content):
-    table = tmp_path / "t.csv"
-    table.write_text(content, encoding="utf-8")
-    answer = call("audit", table, "--no-header", "--valid", table, "--html", tmp_path / "a.html")
-    assert answer.code == 0, (name, answer.err)
-    assert "rows)" in answer.out
-
-
 def test_a_folder_is_audited_and_its_rows_are_named_with_their_files(call, tmp_path, table_of):
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -14,15 +14,11 @@ from glassformer.cli.command import REMOVED
     ("words", "option", "values"),
     [
         (["train", "t.csv", "--out", "r", "--target", "a", "--target", "b"], "--target", "'a', 'b'"),
-        (["train", "t.csv", "--out", "r", "--out=s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-o", "r", "--out", "s"], "--out", "'r', 's'"),
         (["train", "t.csv", "-or", "-o", "s"], "--out", "'r', 's'"),
-        (["translate", "m", "--beam", "2", "--beam", "3"], "--beam", "'2', '3'"),
         (["translate", "--beam", "2", "m", "i.txt", "--beam", "2"], "--beam", "'2', '2'"),
         (["evaluate", "m", "t.csv", "--target", "1", "--target=2", "--target", "3"], "--target", "'1', '2', '3'"),
         (["evaluate", "m", "t.csv", "--header", "--no-header"], "--header / --no-header", "'--header', '--no-header'"),
-        (["tokens", "m", "x", "--side", "source", "--side", "target"], "--side", "'source', 'target'"),
-        (["serve", "m", "--port", "1", "--port", "2"], "--port", "'1', '2'"),
     ],
 )
 def test_an_option_given_twice_is_an_error_that_names_it_and_its_values(call, words, option, values):

@@ -224,7 +224,6 @@ def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
         ((TEXT, "--edit", "heads encoder.0.self 1 off"), 2, "did you mean 'head encoder.0.self 2 off'?"),
         ((TEXT, "--edit", "head encoder.1.self 1 off"), 2, "did you mean 'encoder.0.self'?"),
         ((TEXT, "--edit", "prefix 漢"), 1, "a prefix holds what the target vocabulary does not have"),
-        ((TEXT, "--set", "model.d_model=8"), 2, "is fixed when a model is trained"),
     ],
 )
 def test_bad_input_is_told_in_words(call, run, words, code, told):

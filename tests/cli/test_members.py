@@ -98,10 +98,3 @@ def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table
     refused = call(*asked, "--ensemble", model, stdin=b"2014-05-06\n")
     assert refused.code == 2
     assert "an ensemble of 4 models" in refused.err
-
-
-def test_no_members_are_refused(tmp_path, call, table):
-    answer = call("train", table, "--out", tmp_path / "run", "--members", 0)
-    assert answer.code == 2
-    assert "--members" in answer.err
-    assert not (tmp_path / "run").exists()

@@ -10,7 +10,6 @@ import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import EXIT_LEFT_OUT, TextError
-from glassformer.inference.jobs import chunks
 from glassformer.inference.translator import Translator
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -191,25 +190,6 @@ def test_plain_lines_with_an_empty_feature_are_left_empty(call, run):
     answer = call("translate", run, "--feature", "tags= ", stdin=b"dap\n\nbap\n")
     assert (answer.code, answer.out) == (EXIT_LEFT_OUT, "\n\n\n")
     assert "2 rows were left empty: row 1 (the feature 'tags' is empty), row 3" in answer.err
-
-
-def test_a_resumed_job_leaves_the_same_rows_empty(call, run, holes, filled, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "FIRST", 2)
-    translate, calls = Translator.translate, []
-
-    def interrupt(self, *arguments, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return translate(self, *arguments, **options)
-
-    monkeypatch.setattr(Translator, "translate", interrupt)
-    words = ("translate", run, holes, "--out")
-    assert call(*words, tmp_path / "out.txt").code == 130
-    resumed = call(*words, tmp_path / "out.txt", "--resume")
-    assert resumed.code == EXIT_LEFT_OUT, resumed.err
-    assert LEFT_OUT in resumed.err
-    assert (tmp_path / "out.txt").read_text().split("\n")[:-1] == filled
 
 
 def test_an_object_without_the_key_of_a_feature_is_left_empty(call, run, filled, tmp_path):

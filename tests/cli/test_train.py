@@ -206,17 +206,9 @@ def test_an_option_is_a_setting_and_a_number_in_quotes_is_a_number(tmp_path, cal
     assert (settings.training.seed, settings.training.precision, settings.model.d_model) == (9, "bfloat16", 16)
 
 
-def test_the_recipe_of_a_run_makes_the_same_run_again(tmp_path, call, small, table):
-    run = tmp_path / "run"
-    assert call("train", table, "--out", run, *small(training__steps="8", model__dropout="0.2")).code == 0
-    answer = call("train", table, "--out", tmp_path / "again", "--recipe", run / "recipe.toml")
-    assert answer.code == 0, answer.err
-    assert same(run, tmp_path / "again")
-
-
 @pytest.mark.medium
 def test_two_processes_with_one_recipe_write_the_same_bytes(tmp_path, table, small):
-    options = [small(training__steps="20"), ["--recipe", tmp_path / "0" / "recipe.toml"]]
+    options = [small(training__steps="20", model__dropout="0.2"), ["--recipe", tmp_path / "0" / "recipe.toml"]]
     digests = []
     for number, given in enumerate(options):
         words = ["train", table, "--out", tmp_path / str(number), "--device", "cpu", *given]
@@ -297,24 +289,15 @@ def stopped(tmp_path, stopped_once) -> Path:
     return Path(shutil.copytree(stopped_once, tmp_path / "stopped"))
 
 
-def test_a_run_is_resumed_with_other_settings_and_says_so_everywhere(call, table, stopped):
+def test_a_run_is_resumed_with_other_settings_and_says_so(call, table, stopped):
     words = ("--set", "training.steps=13", "--set", "decoding.num_beams=3", "--precision", "float32")
     answer = call("train", table, "--out", stopped, "--resume", *words)
     assert answer.code == 0, answer.err
     assert "continues after step 10, from the weights of that step (not the best ones), with changes:" in answer.err
     assert "  training.steps: 16 → 13\n  decoding.num_beams: 2 → 3\n" in answer.err
     assert "training.precision" not in answer.err  # it was float32 already
-    changes = [line["changes"] for line in history(stopped) if line["event"] == "started"][1]
-    assert [(c["setting"], c["before"], c["after"], c["step"]) for c in changes] == [
-        ("training.steps", 16, 13, 10),
-        ("decoding.num_beams", 2, 3, 10),
-    ]
-    recipe = (stopped / "recipe.toml").read_text("utf-8")
-    assert f"#   training.steps: 16 → 13 (after step 10, {changes[0]['time']})\n" in recipe
     assert settings_of(stopped) == ModelFile.load(stopped).settings
     assert settings_of(stopped).training.steps == 13
-    card = (stopped / "README.md").read_text("utf-8")
-    assert f"| changed after step 10, {changes[0]['time']} | decoding.num_beams: 2 → 3 |\n" in card
 
 
 def test_a_resumed_run_enters_the_rows_that_its_test_table_lost(tmp_path, call, table, stopped):

@@ -6,7 +6,6 @@ import csv
 import importlib.util
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -60,20 +59,6 @@ def test_a_table_without_a_header_gives_one_without_a_header(tmp_path, call, run
     path = table_of(tmp_path / "t.csv", [("a", DATES[0]), ("b", DATES[1])])
     answer = call("translate", run, path, "--column", 1, "--keep", 0)
     assert list(csv.reader(answer.out.splitlines())) == [["a", answers[0]], ["b", answers[1]]]
-
-
-def test_blank_and_damaged_rows_are_empty_rows_in_their_place(tmp_path, call, run):
-    path = tmp_path / "t.csv"
-    path.write_text(f"id,date\na,{DATES[0]}\n\nc\nd,\ne,{DATES[1]}\n")
-    answer = call("translate", run, path, "--column", "date", "--keep", "id", "--bad-rows", "skip")
-    rows = list(csv.reader(answer.out.splitlines()))
-    assert [(row[0], bool(row[1])) for row in rows[1:]] == [
-        ("a", True),
-        ("", False),
-        ("", False),
-        ("d", False),
-        ("e", True),
-    ]
 
 
 def test_the_scores_of_plain_lines_are_printed_as_columns(call, run, answers):
@@ -197,19 +182,6 @@ def test_a_long_text_leaves_its_row_empty_and_is_in_the_warning_and_the_exit_cod
     assert "row 2 (129 tokens; the model takes at most 128)" in answer.err
 
 
-def test_json_says_why_a_row_is_empty(call, run):
-    answer = call("translate", run, "-", "--json", stdin=f"{LONG}\n".encode())
-    assert json.loads(answer.out)["left_out"] == "129 tokens; the model takes at most 128"
-
-
-def test_a_long_text_can_be_split_at_its_sentences(call, run):
-    pytest.importorskip("sentencex")
-    sentences = [f"{date}." for date in DATES * 4]
-    answer = call("translate", run, "-", "--long", "split", stdin=" ".join(sentences).encode())
-    expected = [found.text for found in Translator.load(run).translate(sentences)]
-    assert (answer.code, answer.out) == (0, " ".join(expected) + "\n")
-
-
 # Progress
 
 
@@ -291,41 +263,6 @@ def test_another_job_is_not_resumed(call, interrupted):
 def test_a_device_that_is_full_is_an_error(call, run):
     answer = call("translate", run, "-", "--out", "/dev/full", stdin=b"1845-01-05\n")
     assert (answer.code, "cannot write the file" in answer.err) == (1, True)
-
-
-@pytest.mark.slow
-@on_posix
-def test_100_000_rows_killed_ten_times_are_there_once_in_order(tmp_path, run, table_of):
-    n_rows, draw = 100_000, random.Random(19)
-    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
-    sources = [iso for iso, _ in dates(2_000, seed=5)]
-    table_of(table, [("id", "iso"), *((str(n), sources[n % len(sources)]) for n in range(n_rows))])
-    words = command("translate", run, table, "--column", "iso", "--keep", "id", "--out", out, "--beam", 1, "-q")
-    record, done = tmp_path / "out.csv.progress.json", [0]
-
-    def rows_done() -> int:
-        return json.loads(record.read_text())["rows"] if record.exists() else 0
-
-    for kill in range(10):
-        process = subprocess.Popen([*words, *(["--resume"] if record.exists() else [])])
-        while kill % 3 and rows_done() <= done[-1] and process.poll() is None:  # every third one at any moment
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0.0, 1.0))
-        process.kill()
-        process.wait()
-        if out.exists() and not record.exists():
-            break
-        done.append(rows_done())
-    else:
-        subprocess.run([*words, "--resume"], check=True)
-    assert done == sorted(done)
-    assert len(set(done)) > 5
-    with out.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file, strict=True))
-    expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
-    assert rows[0] == ["id", "translation"]
-    assert [row[0] for row in rows[1:]] == [str(n) for n in range(n_rows)]
-    assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
 
 
 # Ray
@@ -415,16 +352,3 @@ def test_a_file_that_holds_no_choices_is_refused(tmp_path, call, run, content, m
     answer = call("translate", run, "--choices", choices, stdin=DATES[0].encode())
     assert answer.code in (1, 2)
     assert message in answer.err
-
-
-def test_patterns_and_confidence_or_other_choices_are_refused(tmp_path, call, run):
-    choices = tmp_path / "choices.txt"
-    choices.write_text("May\n", encoding="utf-8")
-    for words, message in [
-        (["--must-match", "("], "position 0"),
-        (["--must-match", "a", "--long", "split"], "not one answer of a given form"),
-        (["--must-match", "a", "--confidence"], "an answer of a given form"),
-        (["--must-match", "a", "--choices", choices], "both given"),
-    ]:
-        answer = call("translate", run, *words, stdin=DATES[0].encode())
-        assert (answer.code, message in answer.err) == (2, True), answer.err

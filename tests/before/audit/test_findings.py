@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.before.audit import Audit, Finding, Kind, audit
@@ -467,6 +467,8 @@ CELL = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12
     st.lists(st.tuples(CELL, CELL), min_size=1, max_size=4),
     st.sampled_from(["characters", "words", "bytes"]),
 )
+@example([("a", "b" * 200_000), ("\u200b", "\u202e")], [("\u0301", "\ufeff")], "characters")
+@example([("x", "y")] * 1000, [("﷽", "\U0010ffff")], "characters")
 def test_no_text_ends_an_audit(rows: list[tuple[str, str]], valid: list[tuple[str, str]], kind: str) -> None:
     found = found_in(rows, valid, **{"tokens.source.kind": kind, "tokens.target.kind": kind})
     json.dumps(found.to_json()).encode()
