@@ -39,6 +39,7 @@ from tests.inference.engines.test_torch_engine import (
     SHAPES,
     UNK,
     engine_of,
+    log_probs_by_hand,
     random_model,
     random_sources,
     with_eos,
@@ -145,10 +146,10 @@ def test_answers_and_scores_are_those_of_pytorch(shape: str, prepared: Callable[
     + [(partial(numpy_engine_of, prepared=in_numpy), name) for name in SHAPES]
     + [(engine_of, name) for name in ("tiny", "one head of seven", "an ensemble of three")],
 )
-def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_batch(
+def test_neighbours_order_and_padding_never_change_an_answer(
     build: Callable[..., Engine], shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Alone, in any batch, in any order, twice in one batch, on any cores."""
+    """Tokens are tied but for rounding; alone, in any batch, in any order, twice in one batch, on any cores."""
     chance, before = random.Random(shape), torch.get_num_threads()
     for seed, decoding in enumerate(SEARCHES, len(shape)):
         noise, positions, n_cores = chance.choice([0.0, 1e-8, 1e-7, 1e-6]), chance.choice([40, 150]), 1 + 2 * (seed % 2)
@@ -165,6 +166,7 @@ def test_where_tokens_are_tied_but_for_rounding_an_answer_is_the_same_in_any_bat
             torch.set_num_threads(before)
         for source, answers in zip(batch, together, strict=True):
             assert alike(answers, alone[tuple(source)])
+    assert search(engine, [], decoding, 8) == engine.score([]) == []
 
 
 @pytest.mark.parametrize("prepared", [COMPILED])
@@ -237,24 +239,44 @@ def test_an_uncertain_text_is_searched_again_alone(monkeypatch: pytest.MonkeyPat
     assert searched == [6, 6, 1, 1, 1, 1, 1, 1]
 
 
-@BOTH
-def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number(prepared: Callable[..., Any]) -> None:
+EACH_ENGINE = pytest.mark.parametrize(
+    "build", [engine_of, numpy_engine_of, partial(numpy_engine_of, prepared=in_numpy)], ids=["torch", "C", "NumPy"]
+)
+
+
+@EACH_ENGINE
+def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number(
+    build: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedding of one token is so large that only sources with it overflow."""
+    monkeypatch.setattr(batches, "BATCH_POSITIONS", 40)
     model = random_model()
-    weights = get_weights(model)
-    weights["source_embedding.weight"][7] = np.nan
-    engine = NumPyEngine([prepared(model.settings, weights)], _Tokenizer())  # type: ignore[arg-type]
-    sources = [[BOS, 4, EOS], [BOS, 5, 5, 5, EOS], [BOS, 7, EOS]]
+    with torch.no_grad():
+        model.source_embedding.weight[5] = 1e38
+    sources = [source for source in random_sources(40, 12) if 5 not in source]
+    at, engine = len(sources) // 2, build(model)
+    for decoding in (GREEDY, DecodingSettings(num_beams=3), DecodingSettings(do_sample=True)):
+        search(engine, sources, decoding, 4)
+        with pytest.raises(NotFiniteError) as caught:
+            search(engine, [*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
+        assert caught.value.row == at
     with pytest.raises(NotFiniteError) as caught:
-        search(engine, sources, GREEDY, 4)
-    assert caught.value.row == 2
+        engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
+    assert caught.value.row == 1
 
 
-@pytest.mark.parametrize("max_length", [3, 7])
-def test_learned_positions_serve_to_the_last(max_length: int) -> None:
-    engine = numpy_engine_of(random_model(positions="learned", max_length=max_length))
-    sources = [[BOS, *[5] * (max_length - 2), EOS], [BOS, EOS]]
-    for answers in search(engine, sources, DecodingSettings(num_beams=2, num_return_sequences=2), 50):
-        assert all(len(with_eos(answer)) <= max_length for answer in answers)
+@EACH_ENGINE
+@pytest.mark.parametrize("max_length", [5, 12])
+def test_learned_positions_serve_to_the_last(build: Callable[..., Engine], max_length: int) -> None:
+    """Their number need not be a multiple of the padding."""
+    model = random_model(positions="learned", max_length=max_length)
+    engine, sources = build(model), [[BOS, *[5] * (max_length - 2), EOS], [BOS, EOS]]
+    for decoding in (GREEDY, DecodingSettings(num_beams=2, num_return_sequences=2)):
+        for answers in search(engine, sources, decoding, 100):
+            assert all(len(with_eos(answer)) <= max_length for answer in answers)
+    target = [BOS, *[6] * max_length]
+    (scored,) = engine.score([(sources[0], target)])
+    assert scored == pytest.approx(log_probs_by_hand(model, sources[0], target), abs=1e-4)
 
 
 def test_past_the_last_learned_position_is_an_error_and_harms_no_later_text() -> None:
@@ -279,12 +301,6 @@ def test_the_last_of_several_searches_restores_the_threads_of_blas() -> None:
             found.append(threads())
             each.close()
         assert [*found, threads()] == [{1}, {1}, {2}]
-
-
-def test_nothing_in_nothing_out() -> None:
-    engine = numpy_engine_of(random_model())
-    assert search(engine, [], GREEDY, 5) == []
-    assert engine.score([]) == []
 
 
 # Which engine

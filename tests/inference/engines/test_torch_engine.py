@@ -9,13 +9,12 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -78,8 +77,6 @@ def with_eos(answer: Hypothesis) -> list[int]:
     return [*answer.ids, EOS] if answer.finished else list(answer.ids)
 
 
-# Two tokens that are equally likely but for rounding are rare, but not rarer than runs of a suite.
-same_examples = partial(settings, deadline=None, derandomize=True)
 ordinary = st.integers(4, VOCABULARY - 1)
 framed = st.lists(ordinary, max_size=20).map(frame)
 
@@ -143,7 +140,7 @@ def test_greedy_search_is_the_argmax_without_a_cache(model: Transformer, engine:
     assert {ids[-1] == EOS for ids in greedy} == {True, False}
 
 
-# --- The same answer in any batch: see also the tests of the NumPy engine ---
+# --- Batches: that they never change an answer is in the tests of the NumPy engine ---
 
 
 def with_twins(model: Transformer, noise: float) -> Transformer:
@@ -164,28 +161,6 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "an ensemble of three": [{}, {}, {}],
 }
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
-
-
-@same_examples(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    sources=st.lists(framed, min_size=1, max_size=8),
-    shuffle=st.randoms(use_true_random=False),
-    positions=st.sampled_from([8192, 1, 40, 150]),
-)
-def test_neighbours_order_and_padding_never_change_an_answer(
-    engine: TorchEngine, sources: list[list[int]], shuffle: random.Random, positions: int
-) -> None:
-    batch = [*sources, *sources]
-    shuffle.shuffle(batch)
-    for decoding in SEARCHES:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(batches, "BATCH_POSITIONS", positions)
-            together = search(engine, batch, decoding, 8)
-        alone = {tuple(source): search(engine, [source], decoding, 8)[0] for source in sources}
-        for source, answers in zip(batch, together, strict=True):
-            expected = alone[tuple(source)]
-            assert [answer.ids for answer in answers] == [answer.ids for answer in expected]
-            assert [answer.score for answer in answers] == pytest.approx([a.score for a in expected], abs=1e-4)
 
 
 @few_positions
@@ -220,30 +195,6 @@ def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_th
     assert all(0 <= found - length <= length / 16 for length, found in enumerate(padded, start=1))
     assert padded == sorted(padded)
     assert len(set(padded)) == 170  # few enough that many texts share one
-
-
-@few_positions
-def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number() -> None:
-    """The embedding of one token is so large that only sources with it overflow."""
-    model = random_model(tied_embeddings="none")
-    with torch.no_grad():
-        model.source_embedding.weight[5] = 1e38
-    sources = [source for source in random_sources(40, 12) if 5 not in source]
-    at = len(sources) // 2
-    engine = engine_of(model)
-    for decoding in (DecodingSettings(num_beams=1), DecodingSettings(num_beams=3), DecodingSettings(do_sample=True)):
-        search(engine, sources, decoding, 4)
-        with pytest.raises(NotFiniteError) as caught:
-            search(engine, [*sources[:at], [*sources[at][:-1], 5, sources[at][-1]], *sources[at:]], decoding, 4)
-        assert caught.value.row == at
-    with pytest.raises(NotFiniteError) as caught:
-        engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
-    assert caught.value.row == 1
-
-
-def test_nothing_in_nothing_out(engine: TorchEngine) -> None:
-    assert search(engine, [], BEAM, 8) == []
-    assert engine.score([]) == []
 
 
 @few_positions
@@ -321,7 +272,7 @@ def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) 
     return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
 
 
-@same_examples(max_examples=10)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
 def test_scores_of_pairs_are_those_of_each_pair_by_itself(
     model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
@@ -398,22 +349,6 @@ def test_a_new_engine_sees_the_weights_that_were_changed() -> None:
     assert other.source_embedding.weight.any()
     assert search(engine, sources, GREEDY, 8) == before
     assert search(replace(engine), sources, GREEDY, 8) == search(engine_of(other), sources, GREEDY, 8) != before
-
-
-# --- Learned positions end ---
-
-
-@pytest.mark.parametrize("max_length", [5, 12])
-def test_learned_positions_serve_to_the_last(max_length: int) -> None:
-    """Their number need not be a multiple of the padding."""
-    model = random_model(positions="learned", max_length=max_length)
-    engine = engine_of(model)
-    source = frame([5] * (max_length - 2))
-    ((answer,),) = search(engine, [source], GREEDY, 100)
-    assert len(with_eos(answer)) <= max_length
-    target = [BOS, *[6] * max_length]
-    (scored,) = engine.score([(source, target)])
-    assert scored == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
 
 
 # --- Devices and precision ---
