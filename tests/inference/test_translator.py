@@ -298,22 +298,13 @@ def test_models_of_different_vocabularies_are_no_ensemble() -> None:
         Translator(one, ensemble=[other], device="cpu")
 
 
-# Calls with what is not text
-
-
-@pytest.mark.parametrize("texts", [[None], ["a", 3], 3, b"ab", "ab"])
-def test_what_is_not_text_is_not_translated(texts):
+@pytest.mark.parametrize("wrong", ["ab", [None], 3, [("a", None)]])
+def test_what_is_not_text_is_refused(wrong: Any) -> None:
+    """What else is not text, and not a list, is in tests/data/test_pairs.py."""
     with pytest.raises(UsageError, match=r"not text|are not a list|must be a list"):
-        Translator(untrained()).translate(texts)
-
-
-@pytest.mark.parametrize("prefixes", [[None], 3, ["a", "b"], "a"])
-def test_what_is_not_text_or_not_one_for_each_text_is_no_prefix(prefixes):
-    with pytest.raises(UsageError, match=r"not text|are not a list|one for each text"):
-        Translator(untrained()).translate(["a"], prefixes=prefixes)
-
-
-@pytest.mark.parametrize("pairs", [["ab"], [("a", None)], "ab"])
-def test_what_is_not_a_pair_is_not_scored(pairs):
+        translator().translate(wrong)
+    for prefixes in (wrong, ["a", "b"]):
+        with pytest.raises(UsageError, match=r"not text|are not a list|one for each text"):
+            translator().translate(["a"], prefixes=prefixes)
     with pytest.raises(UsageError, match="pair"):
-        Translator(untrained()).score(pairs)
+        translator().score(wrong)

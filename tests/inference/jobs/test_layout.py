@@ -93,10 +93,6 @@ def test_the_format_is_the_requested_one_or_that_of_the_output_or_of_the_input(
 @pytest.mark.parametrize(
     ("requested", "out", "full", "columns", "message"),
     [
-        ("xml", None, False, False, "there is no format 'xml'"),
-        ("lines", None, False, True, "plain lines have no place"),
-        ("parquet", None, False, False, "Parquet needs a file"),
-        ("csv", None, True, False, "are JSON Lines"),
         ("lines", None, True, False, "are JSON Lines"),
         (None, "a.csv", True, False, "are JSON Lines"),
         (None, "a.parquet.gz", False, False, "Parquet is compressed by itself"),
