@@ -1,4 +1,4 @@
-"""Tables that a reader could lose rows of, crash on or misread: written by hand, and drawn by hypothesis."""
+"""Tables that a reader could lose rows of, crash on or misread: drawn, and written by hand where that is rare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 BOM = b"\xef\xbb\xbf"
 ROWS = b"a,1\nb,2\nc,3\n"
-TABS = ROWS.replace(b",", b"\t")
 GOOD = b'{"source": "a", "target": "1"}\n{"source": "b", "target": "2"}\n'
 
 
@@ -26,48 +25,23 @@ def _json(*values: object) -> bytes:
 
 CSV = {
     "empty": b"",
-    "one byte": b"\n",
-    "mark alone": BOM,
-    "blank lines": b"\n\n\r\n\n",
     "header alone": b"source,target\n",
-    "header without an end": b"source,target",
-    "header twice": b"source,target\nsource,target\na,1\nb,2\n",
-    "duplicate names": b"source,source,target\na,x,1\nb,y,2\n",
     "duplicate names of both": b"source,target,source,target\na,1,x,y\nb,2,x,y\n",
     "empty names": b",\na,1\nb,2\n",
     "mark and header": BOM + b"source,target\n" + ROWS,
-    "mark in the middle": ROWS + BOM + ROWS,
-    "two marks": BOM + BOM + ROWS,
     "UTF-16": "source,target\na,1\n".encode("utf-16"),
     "UTF-16 without a mark": "source,target\na,1\n".encode("utf-16-le"),
     "not UTF-8": b"a,\xff\xfe\nb,2\nc,3\n",
     "not UTF-8 in the header": b"sour\xffce,target\na,1\nb,2\n",
-    "Latin-1": "é,1\nb,2\nc,3\n".encode("latin-1"),
     "overlong UTF-8": b"\xc0\xaf,1\n" + ROWS,
     "surrogate in UTF-8": b"\xed\xa0\x80,1\n" + ROWS,
     "NUL": b"a\0,1\nb,2\nc,3\n",
-    "NUL alone": b"\0",
-    "NUL in quotes": b'"a\0\nb",1\n' + ROWS,
     "unit separator": b"a\x1fb,1\nc,2\x1f\n\x1f,3\n",
     "all controls": b"".join(bytes([i]) + b",x\n" for i in range(1, 32) if i not in (10, 13)),
-    "unclosed quote": b'a,1\n"b,2\nc,3\nd,4\n',
-    "unclosed quote at the end": ROWS + b'"',
-    "quote alone": b'"',
-    "quotes alone": b'""\n"",""\n""""\n',
-    "text after a quote": b'a,1\n"b"x,2\nc,3\n',
     "text after a quote of many lines": b'"a\nb"c,1\n' + ROWS,
-    "quote inside": b'a"b,1\nb"",2\nc,3\n',
     "quoted line ends": b'"a\nb","1\r\n2"\n"c\rd",3\ne,4\n',
-    "lone CR": b"a,1\rb,2\rc,3",
     "CR, LF and both": b"a,1\rb,2\nc,3\r\nd,4\n\re,5",
-    "CR at the end": b"a,1\nb,2\r",
-    "LF CR": b"a,1\n\rb,2\n\r",
-    "line separators that are text": "a\u2028b,1\nb\u0085,2\nc\x0bd,3\n".encode(),
     "ragged": b"a,1\nb\nc,2,3\n\nd,4\n,\n",
-    "one column": b"a\nb\nc\n",
-    "semicolons": b"a;1\nb;2\n",
-    "tabs": TABS,
-    "commas alone": b",,,\n,,\n,,,\n",
     "empty cells": b"a,\n,1\n , \nb,2\n\xc2\xa0,3\nc,4\n",
     "white space that is not ASCII": "\u3000,1\na,\u2003\nb,2\nc,3\n".encode(),
     "a thousand columns": b",".join(b"%d" % i for i in range(1000)) + b"\n" + b",".join([b"x"] * 1000) + b"\n",
@@ -75,59 +49,32 @@ CSV = {
     "huge quoted cell": b'a,"' + b"x\n" * 5_000 + b'"\nb,2\nc,3\n',
     "many quotes": b'"' * 10_001 + b"\n" + ROWS,
     "many unclosed quotes": b'"a,1\n' * 500 + ROWS,
-    "formulas": b"=1+1,@x\n+1,-1\n\t,|\n",
-    "markup": b"<s>,</s>\n<unk>,<pad>\n<bos> a,b <eos>\n",
-    "repeated": ROWS * 40,
-    "contradictory": b"a,1\na,2\na,1\nb,1\nb,2\nc,x\n",
-    "composed and not": "é,1\ne\u0301,1\né,2\nb,2\n".encode(),
-    "right to left": "\u202eabc,1\n\u0645,\u200f2\nc,3\n".encode(),
-    "outside the first plane": "\U0001f469\u200d\U0001f4bb,1\n\U000e0041,2\n\U0010ffff,3\n".encode(),
 }
 
 JSON_LINES = {
     "empty": b"",
-    "blank lines": b"\n \n\t\n",
-    "mark": BOM + GOOD,
     "array": b'[1, 2]\n"a"\n1\nnull\ntrue\n' + GOOD,
     "one array of all": b"[" + GOOD.replace(b"\n", b",") + b"{}]",
-    "cut": GOOD + b'{"source": "a", "tar',
-    "two on a line": GOOD + b'{"source": "a"}{"target": "1"}\n',
     "deep": b'{"source": ' + b"[" * 100_000 + b"]" * 100_000 + b', "target": "x"}\n' + GOOD,
     "deep and unused": b'{"source": "c", "target": "x", "y": ' + b"[" * 200 + b"]" * 200 + b"}\n" + GOOD,
     "deep and never closed": b'{"source": ' * 50_000 + b"\n" + GOOD,
-    "lone surrogate": rb'{"source": "\ud800", "target": "x"}' + b"\n" + GOOD,
     "lone surrogate in a key": rb'{"\udc00": "a", "source": "a", "target": "1"}' + b"\n" + GOOD,
-    "surrogate pair": rb'{"source": "\ud83d\ude00", "target": "x"}' + b"\n" + GOOD,
-    "escaped NUL": rb'{"source": "a\u0000", "target": "x"}' + b"\n" + GOOD,
-    "NUL": b'{"source": "a\0", "target": "x"}\n' + GOOD,
-    "not UTF-8": b'{"source": "\xff", "target": "x"}\n' + GOOD,
     "numbers": b'{"source": 1e999, "target": -0.0}\n{"source": 1.50, "target": ' + b"9" * 5000 + b"}\n" + GOOD,
     "not numbers": b'{"source": NaN, "target": Infinity}\n{"source": "a", "target": -Infinity}\n' + GOOD,
     "wrong types": _json(
         {"source": ["a"], "target": {}}, {"source": None, "target": "x"}, {"source": True, "target": 1}
     ),
     "missing keys": _json({"source": "a"}, {"target": "1"}, {}, {"Source": "a", "Target": "1"}),
-    "repeated key": b'{"source": "a", "source": "b", "target": "1"}\n' + GOOD,
-    "other keys first": _json({"z": 1, "target": "t", "source": "s"}),
     "empty keys": _json({"": "a", " ": "b"}),
     "line ends": GOOD.replace(b"\n", b"\r\n") + GOOD.replace(b"\n", b"\r"),
     "escaped line ends": _json({"source": "a\nb\r\u2028", "target": "\t"}, {"source": "\n", "target": "x"}),
-    "line separators that are text": '{"source": "a\u2028b\u0085", "target": "1"}\n'.encode() + GOOD,
 }
 
 PARALLEL = {
     "both empty": (b"", b""),
-    "one empty": (b"a\n", b""),
     "other lengths": (b"a\nb\n", b"1\n2\n3\n"),
-    "one without an end": (b"a\nb", b"1\n2\n"),
-    "blank lines": (b"a\n\nb\n\n", b"1\n2\n\n\nx"),
-    "line ends": (b"a\r\nb\r\n", b"1\n2\n"),
     "lone CR": (b"a\rb\nc\nd\n", b"1\n2\n3\n"),
     "separators that are text": ("a\u2028b\nc\x0bd\n".encode(), "1\x1c\n2\u0085\n".encode()),
-    "not UTF-8": (b"a\nb\nc\n", b"1\n\xff\n3\n"),
-    "NUL": (b"a\0\nb\nc\n", b"1\n2\n3\n"),
-    "mark in one": (BOM + b"a\nb\n", b"1\n2\n"),
-    "quotes and commas": (b'"a,\n"b\n', b"1,2\n3,4\n"),
 }
 
 

@@ -6,7 +6,6 @@ The number of rows is counted from the bytes of the table, or, where cells may h
 from __future__ import annotations
 
 import csv
-import functools
 import gzip
 import io
 import tempfile
@@ -21,8 +20,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from glassformer.before.plan import Plan, plan
-from glassformer.before.recipes.overrides import merge, nested
 from glassformer.data.cleaning import clean
 from glassformer.data.extracts import raw_rows, write_parts
 from glassformer.data.ledger import Ledger
@@ -179,17 +176,6 @@ def test_a_table_that_is_drawn_loses_no_row(files, chosen):
 def test_thousands_of_tables_that_are_drawn_lose_no_row(files, chosen):
     with tempfile.TemporaryDirectory() as folder:
         check(write(files, Path(folder)), chosen, Path(folder))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
-def test_a_plan_of_a_table_accounts_for_every_row(tmp_path, name):
-    path = write(TABLES[name], tmp_path)
-    for cleaning in ({}, ALL):
-        overrides = merge(nested({"training.steps": 1, "model.d_model": 8}), {"data": {"bad_rows": "skip", **cleaning}})
-        planned = attempt(functools.partial(plan, path, tmp_path / "run", overrides=overrides))
-        if isinstance(planned, Plan):
-            check_prepared(planned.prepared, n_rows_of(path, read_table(path, DataSettings(bad_rows="skip"))))
 
 
 def test_a_row_longer_than_the_limit_of_the_reader_is_in_the_ledger(tmp_path, monkeypatch):

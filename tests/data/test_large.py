@@ -143,8 +143,6 @@ def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path, monkeypatch,
         assert table.path == str(path)
 
 
-def test_a_folder_without_tables_and_a_pattern_without_files_are_errors(tmp_path):
-    with pytest.raises(TableError, match="no table in this folder"):
-        read_table(tmp_path, DataSettings())
+def test_a_pattern_without_files_is_an_error(tmp_path):
     with pytest.raises(TableError, match="no file matches"):
         read_table(tmp_path / "*.csv", DataSettings())
