@@ -72,42 +72,25 @@ VERBS = [
 ]
 
 
-def test_with_a_group_no_lemma_is_in_two_parts_and_the_report_says_so(tmp_path, call, table_of):
-    table = table_of(tmp_path / "t.csv", [("form", "tags", "lemma"), *VERBS[:20], ("x", "", "y"), *VERBS[20:]])
-    words = ("--source", "lemma", "--target", "form", "--feature", "tags")
-    lemmas = {}
-    for group in ("lemma", None):
-        out = tmp_path / f"by {group}"
-        answer = call("split", table, "--out", out, *words, *(("--group", group) if group else ()), "--json")
-        assert answer.code == 0, answer.err
-        found = json.loads(answer.out)
-        assert found["split_by"] == ("source and lemma" if group else "source")
-        data = DataSettings(source="lemma", target="form", features=["tags"])
-        lemmas[group] = [
-            {source.split("\x1f")[0] for source in read_table(*part["files"], data).sources}
-            for part in found["parts"].values()
-        ]
-        assert [part.get("groups") for part in found["parts"].values()] == ([24, 3, 3] if group else [None] * 3)
-    assert sum(map(len, lemmas["lemma"])) == len(set.union(*lemmas["lemma"])) == 30
-    assert sum(map(len, lemmas[None])) > 30
-    shown = call("split", table, "--out", tmp_path / "again", *words, "--group", "2").out
-    assert "split by source and 2: no source and no 2 is in two parts" in shown
-
-
 def test_a_group_of_a_folder_or_of_parquet_is_read_from_its_files(tmp_path, call, table_of):
     folder = tmp_path / "tables"
     folder.mkdir()
-    for name, rows in (("a.csv", VERBS[:21]), ("b.csv", VERBS[21:])):
+    for name, rows in (("a.csv", [*VERBS[:20], ("x", "", "y")]), ("b.csv", VERBS[20:])):
         table_of(folder / name, [("source", "target", "lemma"), *rows])
     out = tmp_path / "parts"
     answer = call("split", folder, "--out", out, "--group", "lemma", "--json")
     assert answer.code == 0, answer.err
+    report = json.loads(answer.out)
+    assert report["split_by"] == "source and lemma"
+    assert [part["groups"] for part in report["parts"].values()] == [24, 3, 3]
     rows = {
         name: [line.split(",")[2] for file in (out / name).iterdir() for line in file.read_text().splitlines()[1:]]
         for name in ("train", "valid", "test")
     }
     assert sum(map(len, rows.values())) == 60
     assert sum(len(set(each)) for each in rows.values()) == 30
+    shown = call("split", folder, "--out", tmp_path / "again", "--group", "2").out
+    assert "split by source and 2: no source and no 2 is in two parts" in shown
 
 
 def test_a_group_that_cannot_be_used_is_an_error_without_a_file(tmp_path, call, table_of):

@@ -348,14 +348,6 @@ def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, c
     assert f"resumed after step {last['step']:,}" in answer.err
 
 
-def test_rows_that_are_too_long_and_unknown_tokens_are_said(tmp_path, call, small, table):
-    limits = ["--set", "data.max_target_length=15", "--set", "tokens.source.min_count=84", "--set", "training.steps=1"]
-    answer = call("train", table, "--out", tmp_path / "run", *small(), *limits)
-    assert answer.code == 0
-    assert re.search(r"× target too long \(row \d", answer.err)
-    assert re.search(r"warning: \d[\d,]* of \d[\d,]* source tokens to train on are not in the vocabulary", answer.err)
-
-
 def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small, table):
     options = ["--set", "data.valid_fraction=0", "--set", "training.steps=1"]
     answer = call("train", table, "--out", tmp_path / "run", *small(), *options)
