@@ -13,7 +13,7 @@ import pytest
 from glassformer.before import advise as advise_module
 from glassformer.before import checks, selftest
 from glassformer.before.advise import Advice
-from glassformer.before.recipes.overrides import merge, parse_assignments
+from glassformer.before.recipes.overrides import merge, nested
 from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_FINDINGS
 from glassformer.inference.evaluation import score_texts
@@ -21,21 +21,18 @@ from glassformer.paper.settings import all_settings
 from glassformer.training import Run
 from tests.cli.conftest import answer_to
 from tests.test_architecture import ORDER
+from tests.tiny import OVERRIDES
 
 ROOT = Path(__file__).parents[1]
-TINY = parse_assignments(
-    [
-        "model.d_model=16",
-        "model.d_ff=32",
-        "model.n_heads=2",
-        "model.n_encoder_layers=1",
-        "model.n_decoder_layers=1",
-        "training.steps=4",
-        "training.members=1",
-        "training.validate_every=2",
-        "training.validate_rows=10",
-        "decoding.max_new_tokens=20",  # such a model finds no end of its answers
-    ]
+TINY = nested(
+    OVERRIDES
+    | {
+        "training.steps": 4,
+        "training.members": 1,
+        "training.validate_every": 2,
+        "training.validate_rows": 10,
+        "decoding.max_new_tokens": 20,  # such a model finds no end of its answers
+    }
 )
 LEMMAS = ("walk", "talk", "call", "gehen", "sagen")
 VERBS = {"V;PST": "ed", "V;PRS;3;SG": "s", "V;PTCP": "ing"}

@@ -6,7 +6,6 @@ the error.
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -22,24 +21,11 @@ from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import Served
 from glassformer.ship.storage.modelfile import ModelFile
-from tests.cli.conftest import answer_to
+from tests.cli.conftest import answer_to, write_csv
+from tests.tiny import OVERRIDES
 
-TINY = {
-    "model.d_model": 16,
-    "model.d_ff": 16,
-    "model.n_heads": 2,
-    "model.n_encoder_layers": 1,
-    "model.n_decoder_layers": 1,
-    "training.steps": 4,
-    "training.precision": "float32",
-}
+TINY = OVERRIDES | {"training.steps": 4}
 TEXT = "1845-01-05"
-
-
-def put(path: Path, rows: list[tuple[str, str]]) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return path
 
 
 class House(NamedTuple):
@@ -56,9 +42,9 @@ class House(NamedTuple):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory) -> House:
     folder = tmp_path_factory.mktemp("house")
-    table = put(folder / "dates.csv", [("iso", "english"), *dates(60, seed=3)])
-    leaking = put(folder / "leaking.csv", [("iso", "english"), *dates(60, seed=3)[:10]])
-    long = put(folder / "long.csv", [("iso", "english"), ("1" * 200, "x")])
+    table = write_csv(folder / "dates.csv", [("iso", "english"), *dates(60, seed=3)])
+    leaking = write_csv(folder / "leaking.csv", [("iso", "english"), *dates(60, seed=3)[:10]])
+    long = write_csv(folder / "long.csv", [("iso", "english"), ("1" * 200, "x")])
     plan(table, folder / "run", overrides=TINY).run("cpu").finish()
     stopped = plan(table, folder / "stopped", overrides=TINY).run("cpu")
     stopped.stop()

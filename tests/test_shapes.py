@@ -55,14 +55,10 @@ def test_a_result_is_checked_where_it_is_another_than_in_the_call_before() -> No
         assert call(x).shape == (3, 2)
         with pytest.raises(TypeCheckError, match=r"(?i)return"):
             call(x, skip=True)
+    assert [call(torch.ones(2, length)).shape[0] for length in (1, 5)] == [1, 5]
     for wrong in (torch.ones(3), torch.ones(2, 3, dtype=torch.long), "no tensor"):
         with pytest.raises(TypeCheckError, match="parameter x="):
             call(wrong)
-
-
-def test_an_axis_may_have_another_size_in_the_next_call() -> None:
-    call = check_shapes(transpose)
-    assert [call(torch.ones(2, length)).shape[0] for length in (1, 5)] == [1, 5]
 
 
 def test_a_function_without_a_shape_stays_as_it_is() -> None:

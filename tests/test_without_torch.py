@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -17,7 +16,7 @@ import pytest
 from glassformer.data.datasets import dates
 from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
 from glassformer.text import learn
-from tests.cli.conftest import answer_to
+from tests.cli.conftest import answer_to, write_csv
 from tests.untrained import listening_model
 
 WITHOUT = "import sys\nsys.modules['torch'] = None\n"
@@ -66,10 +65,7 @@ def run(commands: Commands, before: str = WITHOUT) -> dict[str, Done]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("table") / "dates.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("iso", "english"), *dates(50, seed=3)])
-    return path
+    return write_csv(tmp_path_factory.mktemp("table") / "dates.csv", [("iso", "english"), *dates(50, seed=3)])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,16 @@ from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, RunError, SettingsError, TableError, TextError, UsageError
 from glassformer.paper.settings import DataSettings, Settings
+from tests.cli.conftest import write_csv
+from tests.tiny import OVERRIDES
 
 ROWS = [("iso", "english"), *dates(60, seed=3)]
-TINY = {"model.d_model": 16, "model.d_ff": 16, "model.n_heads": 2, "training.steps": 2, "training.precision": "float32"}
-
-
-def put(path: Path, rows: list[tuple[str, str]]) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
-    return path
+TINY = OVERRIDES | {"training.steps": 2}
 
 
 @pytest.fixture
 def table(tmp_path) -> Path:
-    return put(tmp_path / "dates.csv", ROWS)
+    return write_csv(tmp_path / "dates.csv", ROWS)
 
 
 def chosen(planned: Plan) -> dict[str, tuple[object, bool]]:
@@ -65,7 +60,7 @@ def test_a_path_a_table_and_pairs_are_planned_alike(tmp_path, table):
 
 
 def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, table):
-    test = put(tmp_path / "test.csv", [("iso", "english"), *dates(10, seed=9)])
+    test = write_csv(tmp_path / "test.csv", [("iso", "english"), *dates(10, seed=9)])
     planned = plan(table, tmp_path / "run", overrides=TINY, test=test)
     translator = planned.run("cpu").finish()
     assert planned.evaluate_test(translator).rows_scored == 10
@@ -74,7 +69,7 @@ def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, tab
 
 
 def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_path, table):
-    guessed = put(tmp_path / "h.csv", [("source", "target"), *dates(60, seed=3)])
+    guessed = write_csv(tmp_path / "h.csv", [("source", "target"), *dates(60, seed=3)])
     planned = plan(
         guessed,
         tmp_path / "run",
@@ -135,7 +130,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, table, a
 
 
 def test_columns_in_another_order_are_refused(tmp_path, table):
-    turned = put(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
+    turned = write_csv(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
     for beside in ({"valid": turned}, {"test": turned}):
         with pytest.raises(ColumnError, match="source and target are other columns"):
             plan(table, tmp_path / "run", **beside)

@@ -22,16 +22,13 @@ from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import FeedForward
 from glassformer.text import Tokenizer
 from glassformer.training.update import Updater
+from tests.tiny import OVERRIDES
 
-SMALL = {
+SMALL = OVERRIDES | {
     "model.d_model": 32,
     "model.d_ff": 32,
-    "model.n_heads": 2,
-    "model.n_encoder_layers": 1,
-    "model.n_decoder_layers": 1,
     "training.steps": 20,
     "training.learning_rate": 0.01,
-    "training.precision": "float32",
     "training.validate_every": 10,
     "training.validate_rows": 5,
 }

@@ -16,19 +16,15 @@ from glassformer.data.datasets import dates
 from glassformer.errors import MissingExtraError, RunError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.training.events import Event, Finished, Started, Validated
+from tests.tiny import OVERRIDES
 
 pytest.importorskip("optuna")
 
 ROWS = dates(60, seed=7)
-SMALL: dict[str, Any] = {
-    "model.n_heads": 2,
-    "model.d_model": 16,
-    "model.n_encoder_layers": 1,
-    "model.n_decoder_layers": 1,
+SMALL = OVERRIDES | {
     "training.steps": 40,
     "training.validate_every": 10,
     "training.metric": "loss",
-    "training.precision": "float32",
     "decoding.num_beams": 1,
 }
 

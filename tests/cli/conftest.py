@@ -22,9 +22,11 @@ import typer.main
 from glassformer.cli import main
 from glassformer.data.datasets import dates
 from glassformer.inference import comparison, evaluation
+from glassformer.inference.translator import Translator
 from tests.chaos.conftest import child, wait
 
 ROWS = dates(200, seed=7)
+DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
 SMALL = {
     "model.d_model": "32",
     "model.d_ff": "32",
@@ -181,6 +183,17 @@ def trained(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 def run(trained: tuple[Path, Answer]) -> Path:
     """The run directory of the small run."""
     return trained[0]
+
+
+@pytest.fixture(scope="session")
+def translator(run: Path) -> Translator:
+    return Translator.load(run)
+
+
+@pytest.fixture(scope="session")
+def answers(translator: Translator) -> list[str]:
+    """The answers of the small run to DATES."""
+    return [each.text for each in translator.translate(DATES)]
 
 
 @pytest.fixture(scope="session")

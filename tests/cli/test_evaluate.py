@@ -29,11 +29,6 @@ METRICS = (
 
 
 @pytest.fixture(scope="session")
-def translator(run) -> Translator:
-    return Translator.load(run)
-
-
-@pytest.fixture(scope="session")
 def others(run, tmp_path_factory) -> list[Path]:
     """Two models with the vocabularies of the run and other weights."""
     folder, model = tmp_path_factory.mktemp("others"), ModelFile.load(run)

@@ -8,20 +8,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.inference.jobs.stream import translate_stream
-from glassformer.inference.translator import Translator
+from tests.cli.conftest import DATES
 
-DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
 AS_BYTES = "".join(date + "\n" for date in DATES).encode()
-
-
-@pytest.fixture(scope="session")
-def translator(run) -> Translator:
-    return Translator.load(run)
-
-
-@pytest.fixture(scope="session")
-def answers(translator) -> list[str]:
-    return [each.text for each in translator.translate(DATES)]
 
 
 # Lines

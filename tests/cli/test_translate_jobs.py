@@ -19,16 +19,11 @@ from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_LEFT_OUT
 from glassformer.inference.jobs import chunks
 from glassformer.inference.translator import Translator
+from tests.cli.conftest import DATES
 
-DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
 LONG = "1" * 129
 
 on_posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes of POSIX")
-
-
-@pytest.fixture(scope="session")
-def answers(run) -> list[str]:
-    return [answer.text for answer in Translator.load(run).translate(DATES)]
 
 
 @pytest.fixture
