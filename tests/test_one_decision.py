@@ -7,7 +7,6 @@ the error.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,16 +139,6 @@ def test_a_setting_that_cannot_change_in_a_resumed_run_is_refused_alike(house, s
     text = str(value).lower()
     answer = answer_to("train", house.table, "--out", house.stopped, "--resume", "--set", f"{setting}={text}")
     assert (answer.code, answer.err.partition("\n")[0]) == (2, f"error: {what}")
-
-
-def test_a_resumed_run_says_alike_what_it_changes(tmp_path, house):
-    copy = tmp_path / "stopped"
-    shutil.copytree(house.stopped, copy)
-    notice = plan(house.table, copy, resume=True, overrides={"training.steps": 2}).notices[0]
-    assert notice.kind == "changed"
-    answer = answer_to("train", house.table, "--out", copy, "--resume", "--set", "training.steps=2")
-    assert answer.code == 0, answer.err
-    assert notice.text in answer.err
 
 
 # Search: Python, the command line and HTTP

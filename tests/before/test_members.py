@@ -188,13 +188,6 @@ def test_a_member_that_diverged_is_left_out(out):
     assert event.chosen == "2 members, with the seeds 1, 2"
 
 
-def test_members_that_all_diverged_are_no_model(tmp_path):
-    error = DivergedError("training diverged")
-    with failing({1: error, 2: error}), pytest.raises(RunError, match="all 2 members diverged"):
-        list(members_of(tmp_path / "run"))
-    assert not (tmp_path / "run" / "model.safetensors").exists()
-
-
 def test_another_error_of_a_member_is_that_of_all_and_starts_no_other(tmp_path):
     with failing({1: RunError("no space left")}), one_thread(), pytest.raises(RunError, match="no space left"):
         list(members_of(tmp_path / "run"))
@@ -249,10 +242,11 @@ def test_a_table_that_can_be_read_once_is_enough_however_large(tmp_path, monkeyp
     assert [tuple(pair) for pair in given.pairs] == [tuple(pair) for pair in PAIRS]
 
 
-def test_the_minutes_are_those_of_all_members(tmp_path):
+def test_the_minutes_are_those_of_all_members_and_members_that_all_diverged_are_no_model(tmp_path):
     settings = with_members(3, max_minutes=6.0)
     started: list[float | None] = []
     errors: dict[int, Exception] = dict.fromkeys((1, 2, 3), DivergedError("training diverged"))
-    with failing(errors, started), one_thread(), pytest.raises(RunError, match="diverged"):
+    with failing(errors, started), one_thread(), pytest.raises(RunError, match="all 3 members diverged"):
         list(train(PAIRS, settings, tmp_path / "run", device="cpu"))
     assert started == [2.0, 2.0, 2.0]
+    assert not (tmp_path / "run" / "model.safetensors").exists()

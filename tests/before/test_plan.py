@@ -28,16 +28,6 @@ def chosen(planned: Plan) -> dict[str, tuple[object, bool]]:
     return {choice.setting: (choice.value, choice.set_by_user) for choice in planned.choices}
 
 
-def test_a_plan_is_complete_gives_its_reasons_and_writes_nothing(tmp_path, table):
-    planned = plan(table, tmp_path / "run")
-    assert isinstance(planned.settings, Settings)
-    assert planned.settings.tokens.source.kind == "characters"
-    assert chosen(planned)["tokens.source.kind"] == ("characters", False)
-    assert all(choice.reason for choice in planned.choices)
-    assert len(planned.prepared.train) + len(planned.prepared.valid_pairs) == 60
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     "overrides", [{"training": {"steps": 7, "clip_norm": 1.0}}, {"training.steps": 7, "training.clip_norm": 1.0}]
 )
@@ -50,6 +40,8 @@ def test_what_is_set_stays_and_is_marked_all_else_is_advised(tmp_path, table, ov
     assert reason.startswith("set by you (advice: ")
     advised = plan(table, tmp_path / "run")
     assert planned.settings.model == advised.settings.model
+    assert chosen(advised)["tokens.source.kind"] == ("characters", False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_path_a_table_and_pairs_are_planned_alike(tmp_path, table):

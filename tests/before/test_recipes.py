@@ -14,7 +14,7 @@ from glassformer.before.recipes import description, find_recipe, list_recipes
 from glassformer.before.recipes.overrides import merge, read_recipe
 from glassformer.data.tables import Pair, read_table
 from glassformer.errors import SettingsError
-from glassformer.paper.settings import DataSettings, Settings, preset
+from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.text import Tokenizer, ascii68, learn_both
 
@@ -85,19 +85,6 @@ def test_a_row_of_table_3_is_what_the_paper_prints(path: Path) -> None:
     assert round(count_parameters(model, size, size) / 1e6) == millions
 
 
-@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
-def test_a_recipe_of_the_paper_says_only_what_differs_from_its_preset(path: Path) -> None:
-    said = tomllib.loads(path.read_text(encoding="utf-8"))
-    base = preset(said.pop("preset"))
-    same = [
-        (section, key)
-        for section, values in said.items()
-        for key, value in values.items()
-        if base[section].get(key) == value
-    ]
-    assert same == []
-
-
 # The lessons
 
 
@@ -112,11 +99,6 @@ def test_the_recipes_of_68_characters_have_that_vocabulary_on_both_sides_and_d_m
         assert len(tokenizer) == 68
     model = Settings(**read_recipe(find_recipe(f"lessons/{name}"))).model
     assert (model.d_model, model.n_heads * model.d_v, model.tied_embeddings) == (16, 16, "none")
-
-
-def test_the_characters_are_trained_as_in_the_paper_with_fewer_numbers() -> None:
-    settings = Settings(**read_recipe(find_recipe("lessons/characters")))
-    assert (settings.model.norm, settings.model.positions, settings.training.schedule) == ("post", "sinusoidal", "noam")
 
 
 def test_the_recipe_of_words_reads_a_csv_with_quoted_commas_and_trains_unk(tmp_path: Path) -> None:

@@ -102,13 +102,8 @@ def test_json_is_one_document_with_the_texts_as_they_are(call, dirty):
     answer = call("audit", dirty, "--json", "--quiet")
     assert answer.err == ""
     found = json.loads(answer.out)
-    assert (found["format"], found["is_clean"]) == ("glassformer-audit/1", False)
-    kinds = [finding["kind"] for finding in found["findings"]]
-    assert {"duplicates", "contradictions", "control characters", "wrong decoding"} <= {*kinds}
-    control = found["findings"][kinds.index("control characters")]
-    assert control["examples"][0]["target"] == HOSTILE
-    assert control["examples"][0]["row"] == 122
-    assert found["tables"][0]["rows_read"] == 123
+    (control,) = (finding for finding in found["findings"] if finding["kind"] == "control characters")
+    assert (control["examples"][0]["target"], control["examples"][0]["row"]) == (HOSTILE, 122)
     assert found["recipe"]["tokens.source.kind"] == "characters"
 
 

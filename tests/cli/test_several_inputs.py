@@ -229,16 +229,6 @@ def test_translate_stream_leaves_out_a_mapping_with_an_empty_feature(run):
         list(translate_stream(translator, texts, long="stop"))
 
 
-def test_a_table_without_a_header_is_asked_for_by_position(call, small, tmp_path):
-    table, out = tsv(tmp_path / "plain.tsv", ROWS), tmp_path / "run"
-    columns = ("--source", "0", "--target", "1", "--feature", "2")
-    answer = call("train", table, *columns, "--out", out, *small(training__steps="2", training__members="1"))
-    assert answer.code == 0, answer.err
-    assert [one.name for one in ModelFile.load(out).source_tokenizer.inputs] == ["0", "2"]
-    assert call("evaluate", out, table, "--quiet").code == 0
-    assert call("translate", out, table, "--quiet").out.count("\n") == len(ROWS)
-
-
 @pytest.fixture(scope="module")
 def plain(call, small, tmp_path_factory):
     """A table without a header, and a run whose feature has a name."""

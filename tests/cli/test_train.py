@@ -187,7 +187,8 @@ def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call,
     recipe.write_text("[training]\nbatch_tokens = 777\nwarmup_steps = 3\n[model]\nnorm = 'post'\n", encoding="utf-8")
     answer = call(
         *("train", table, "--out", tmp_path / "run", "--recipe", recipe),
-        *small(training__steps="2", training__warmup_steps="5"),
+        *small(training__steps="2", training__warmup_steps="5", model__d_model='"16"'),  # a number in quotes
+        *("--seed", "9", "--precision", "bfloat16"),
     )
     assert answer.code == 0, answer.err
     settings = settings_of(tmp_path / "run")
@@ -195,15 +196,8 @@ def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call,
     assert settings.model.norm == "post"
     assert settings.training.warmup_steps == 5
     assert settings.training.schedule == "cosine"
-    assert re.search(r"training\.batch_tokens\s+777\s+set by you", answer.err)
-
-
-def test_an_option_is_a_setting_and_a_number_in_quotes_is_a_number(tmp_path, call, small, table):
-    words = small(training__steps='"1"', model__d_model='"16"')
-    answer = call("train", table, "--out", tmp_path / "run", *words, "--seed", "9", "--precision", "bfloat16")
-    assert answer.code == 0, answer.err
-    settings = settings_of(tmp_path / "run")
     assert (settings.training.seed, settings.training.precision, settings.model.d_model) == (9, "bfloat16", 16)
+    assert re.search(r"training\.batch_tokens\s+777\s+set by you", answer.err)
 
 
 @pytest.mark.medium

@@ -228,18 +228,8 @@ def interrupted(tmp_path, call, run, many, monkeypatch) -> tuple[tuple[object, .
     return words, out
 
 
-def test_an_interrupted_job_is_resumed(call, interrupted, many):
+def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted):
     words, out = interrupted
-    answer = call(*words, "--resume")
-    assert answer.code == 0, answer.err
-    assert "wrote 60 rows" in answer.err
-    whole = call(*words[:-2])  # to standard output
-    assert out.read_text(encoding="utf-8") == whole.out
-    assert sorted(path.name for path in out.parent.iterdir()) == ["many.csv", "out.csv"]
-
-
-def test_another_job_is_not_resumed(call, interrupted):
-    words, _ = interrupted
     for option, value, name in (
         ("--beam", "1", "search"),
         ("--long", "stop", "long"),
@@ -251,7 +241,10 @@ def test_another_job_is_not_resumed(call, interrupted):
         assert answer.code == 1, option
         assert f"the interrupted job is another one: {name}" in answer.err
         assert "--overwrite starts again" in answer.err
-    assert call(*words, "--resume").code == 0
+    answer = call(*words, "--resume")
+    assert (answer.code, "wrote 60 rows" in answer.err) == (0, True), answer.err
+    assert out.read_text(encoding="utf-8") == call(*words[:-2]).out  # to standard output
+    assert sorted(path.name for path in out.parent.iterdir()) == ["many.csv", "out.csv"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

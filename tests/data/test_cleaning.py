@@ -72,18 +72,6 @@ def test_without_an_option_the_table_is_the_same_object():
     assert clean(table, DataSettings()) is table
 
 
-def test_the_most_frequent_target_of_a_source_is_kept_and_repetitions_count():
-    rows = [("a", "1"), ("a", "2"), ("a", "1"), ("b", "3"), ("c", "1"), ("c", "2"), ("\u00e9", "1"), ("e\u0301", "1")]
-    table = cleaned(rows, drop_contradictions=True, drop_duplicates=True)
-    assert table.rows == [1, 4, 7]
-    assert dropped(table) == [
-        (2, "contradiction", "target of 1 of 3 rows with this source"),
-        (3, "duplicate", "the same as row 1"),
-        *((row, "contradiction", "target of 1 of 2 rows with this source") for row in (5, 6)),
-        (8, "duplicate", "the same as row 7"),
-    ]
-
-
 def test_a_ratio_is_of_characters_of_target_and_source():
     pairs = [("abcd", "x"), ("ab", "xx"), ("a", "xyz")]
     table = cleaned(pairs, min_ratio=0.5, max_ratio=2)

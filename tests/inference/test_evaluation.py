@@ -81,21 +81,6 @@ def speaker() -> LookUp:
     )
 
 
-def test_the_figures_of_a_small_table_of_pronunciations() -> None:
-    report = evaluate(speaker(), PRONUNCIATIONS)
-    values = {name: measure.value for name, measure in report.metrics.items()}
-    assert list(values) == METRICS
-    assert report.rows_read == 5
-    assert values["exact_match"] == pytest.approx(3 / 5)
-    assert values["sequence_error_rate"] == pytest.approx(2 / 5)  # what tables of G2P call WER
-    assert values["token_error_rate"] == pytest.approx(3 / 14)  # 1 substitution + 2 insertions over 3+3+4+2+2
-    assert values["word_error_rate"] == pytest.approx(3 / 14)
-    assert values["char_error_rate"] == pytest.approx(5 / 23)  # 1 + 4 over 5+5+7+3+3 code points
-    answers, golds = ["s ɛ ʁ", "k a z", "s t a ʁ", "o b e t", "ʒ ø"], [pair.target for pair in PRONUNCIATIONS]
-    assert values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(answers, [golds]).score)
-    assert values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(answers, [golds]).score)
-
-
 def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     search = DecodingSettings(num_beams=2, max_new_tokens=9)
     found = evaluate(speaker(), PRONUNCIATIONS, decoding=search, rows_read=7).to_json()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,15 +115,6 @@ def test_a_quick_validation_takes_its_rows_from_the_sources(tmp_path: Path, monk
     sources = [source for source, _ in dates(20, seed=2)]
     assert searched == [sources[i] for i in (0, 3, 6, 9, 12, 15, 19)]
     assert measured.errors["rows"] == 7
-
-
-def test_one_held_out_source_in_two_unicode_forms_is_one_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [("é", "1"), (unicodedata.normalize("NFD", "é"), "2")]
-    run = run_with(held, tmp_path / "run")
-    monkeypatch.setattr(
-        validation, "search", lambda _engine, sources, *_: [[SimpleNamespace(ids=[], score=0.0)] for _ in sources]
-    )
-    assert run.validator.measure(as_used=True).errors["rows"] == 1
 
 
 def test_the_loss_of_a_validation_stays_that_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
