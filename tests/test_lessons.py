@@ -433,7 +433,6 @@ def test_the_transformer_of_lesson_10_equals_the_reference_in_any_size_and_paddi
 UNSCALED = """def attention(query, key, value, visible):
     scores = query @ key.transpose(-2, -1)
     return scores.masked_fill(~visible, -math.inf).softmax(dim=-1) @ value"""
-COLUMNS = UNSCALED.replace("(-2, -1)", "(-2, -1) / query.shape[-1] ** 0.5").replace("dim=-1", "dim=-2")
 FORGETS = "def attention(query, key, value, visible):\n    weights = query @ key.transpose(-2, -1)"
 BIAS = "class FeedForward(FeedForward):\n    def __init__(self, a, b):\n        super().__init__(a, b)\n"
 BIAS += "        self.w_1 = nn.Linear(a, b, bias=False)"
@@ -462,7 +461,6 @@ COUNTS_PADS = """def loss(logits, target, smoothing):
     ("piece", "code", "message"),
     [
         ("attention", UNSCALED, "attention gives "),
-        ("attention", COLUMNS, "attention gives "),
         ("attention", FORGETS, "attention returns nothing; is `return` missing?"),
         ("MultiHeadAttention", PIECES_OF_HEADS, "MultiHeadAttention as self_attention gives "),
         ("FeedForward", BIAS, "FeedForward, weight 'w_1.bias': no such weight, expected shape (128,)"),

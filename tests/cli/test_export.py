@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -23,15 +21,6 @@ def test_an_export_is_checked_on_the_held_out_rows_of_the_run(run, call, tmp_pat
     assert printed["bytes"] > 10_000
     n_held_out = len((run / "held_out.jsonl").read_text(encoding="utf-8").splitlines())
     assert record["searches"][0]["rows"] == n_held_out + 4  # and the edge cases
-
-
-def test_the_exported_program_translates_lines(run, call, tmp_path):
-    assert call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--quiet").err == ""
-    lines = "1845-01-05\n\n1999-12-31\n"
-    ours = call("translate", run, "-", stdin=lines.encode())
-    done = subprocess.run([sys.executable, tmp_path / "out" / "run.py"], input=lines.encode(), capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout.decode() == ours.out
 
 
 def test_a_table_to_check_on_is_read_with_its_columns(run, table, call, tmp_path):
