@@ -239,7 +239,7 @@ def test_a_prefix_of_unknown_characters_is_refused() -> None:
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 @pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True}, {"prefix": "fe"}])
 def test_rivals_are_the_most_probable_other_tokens_in_the_place_of_each_token(engine, options) -> None:
-    """Against the score of every token that could be there, one by one."""
+    """Against the score of every token that could be there, one by one; greedy search takes none that is less."""
     model = Translator(untrained(), device="cpu", engine=engine)
     texts = ["abc", "", "dog fed a cab", "a"]
     prefixes = [prefix] * len(texts) if (prefix := options.get("prefix")) else None
@@ -252,6 +252,7 @@ def test_rivals_are_the_most_probable_other_tokens_in_the_place_of_each_token(en
         assert len(answer.rivals) == len(answer.token_scores)
         source = model.source_tokenizer.frame(model.source_tokenizer.encode(text))
         ids = [vocabulary.bos_id, *map(vocabulary.pieces.index, answer.tokens)] + [vocabulary.eos_id] * answer.finished
+        assert not {*vocabulary.forbidden_ids} & {*ids[1:]}
         for at, rivals in enumerate(answer.rivals, 1):
             others = [token for token in range(len(vocabulary)) if token not in (*vocabulary.forbidden_ids, ids[at])]
             scored = model.engine.score([(source, [*ids[:at], token]) for token in others])
@@ -260,6 +261,8 @@ def test_rivals_are_the_most_probable_other_tokens_in_the_place_of_each_token(en
             )
             assert [token for token, _ in rivals] == [token for token, _ in expected[:3]]
             assert [score for _, score in rivals] == pytest.approx([s[-1] for _, s in expected[:3]], abs=1e-4)
+            if options == {"num_beams": 1}:
+                assert answer.token_scores[at - 1] >= rivals[0][1] - 1e-5
 
 
 def test_of_more_rivals_than_there_are_tokens_there_are_all() -> None:

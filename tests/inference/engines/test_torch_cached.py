@@ -54,17 +54,6 @@ def all_at_once(model: Transformer, sources: list[list[int]], targets: Tensor) -
 
 
 @each_kind
-@pytest.mark.parametrize("n_sentences", [1, 5])
-def test_steps_are_decoding_all_at_once_past_the_first_growth_of_the_cache(
-    changes: dict[str, Any], n_sentences: int
-) -> None:
-    """A cache of 32 positions has grown once after 36 steps; few rows and many go through different products."""
-    model, sources = make(**{"max_length": 40} | changes), drawn(n_sentences, 9)
-    targets = torch.randint(SIZE, (n_sentences, 36), generator=torch.Generator().manual_seed(1))
-    close(steps(Inference(model), sources, targets), all_at_once(model, sources, targets))
-
-
-@each_kind
 @settings(max_examples=4)
 @given(
     n_sentences=st.integers(1, 3),
