@@ -36,13 +36,20 @@ def calibrated(tmp_path_factory, call, run, table_of):
     return folder / "run"
 
 
+@pytest.fixture(scope="module")
+def full(call, calibrated):
+    """All that is known of the answers to TEXTS."""
+    answer = call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS)
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
 def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):
     assert "not calibrated" in call("info", run).out
     assert json.loads(call("info", calibrated, "--json").out)["calibration"]["sources"] == len(ROWS)
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_confidence_is_a_column_next_to_the_answer(call, calibrated, form):
+def test_confidence_is_a_column_next_to_the_answer(call, calibrated, full, form):
     answer = call("translate", calibrated, "-", "--confidence", "--to", form, stdin=TEXTS + b"\n")
     assert answer.code == 0, answer.err
     if form == "csv":
@@ -51,18 +58,10 @@ def test_confidence_is_a_column_next_to_the_answer(call, calibrated, form):
     else:
         *rows, last = map(json.loads, answer.out.splitlines())
         assert last == {"translation": "", "probability": None}
-    full = [
-        json.loads(line)
-        for line in call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS).out.splitlines()
-    ]
     assert [float(row["probability"]) for row in rows] == pytest.approx([one["probability"] for one in full], abs=1e-4)
 
 
-def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(call, calibrated):
-    full = [
-        json.loads(line)
-        for line in call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS).out.splitlines()
-    ]
+def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(call, calibrated, full):
     minimum = sorted(one["probability"] for one in full)[20]
     answer = call("translate", calibrated, "-", "--min-confidence", minimum, stdin=TEXTS)
     expected = [one["text"] if one["probability"] >= minimum else "" for one in full]

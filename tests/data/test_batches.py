@@ -40,14 +40,6 @@ def test_the_plan_is_the_one_made_row_by_row(lengths, batch_tokens, seed, epoch,
         assert padded <= batch_tokens or len(batch) == 1
 
 
-def test_rows_of_similar_length_are_in_one_batch():
-    lengths = 2 + np.random.default_rng(0).geometric(0.1, 1000)
-    plan = plan_batches(lengths, lengths + 1, batch_tokens=500, seed=1, epoch=0)
-    assert max(np.ptp(lengths[batch]) for batch in plan) <= 20
-    in_order = [np.arange(start, min(start + 30, 1000)) for start in range(0, 1000, 30)]
-    assert padding_fraction([lengths], plan) < 0.1 < padding_fraction([lengths], in_order)
-
-
 def test_the_padding_fraction_is_counted_by_hand():
     batches = [np.array([0, 1]), np.array([2])]
     assert padding_fraction([np.array([3, 5, 7])], batches) == pytest.approx(2 / 17)
