@@ -25,7 +25,8 @@ from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.training import Run, Stopped
+from glassformer.training import Run
+from tests.training.test_changes import stop_after
 
 
 def weights(run: Path) -> dict[str, np.ndarray]:
@@ -255,25 +256,12 @@ def test_init_says_whose_shape_it_is_and_gives_no_advice_that_nobody_follows(tmp
 # Going on with a run
 
 
-def interrupted(table: Path, place: Path, settings: Settings, step: int) -> None:
-    """A run that was asked to stop after some updates."""
-    going = train(read_table(table, settings.data), settings, place, device="cpu")
-    update = going.update
-
-    def update_and_stop(batches):
-        if going.position.step == step - 1:
-            going.stop()
-        return update(batches)
-
-    going.update = update_and_stop
-    assert isinstance(list(going)[-1], Stopped)
-
-
 @pytest.fixture(scope="module")
 def stopped_once(tmp_path_factory, table, run) -> Path:
     place, settings = tmp_path_factory.mktemp("stopped") / "run", settings_of(run)
     shorter = settings.training.model_copy(update={"steps": 16, "warmup_steps": 2, "validate_every": 8})
-    interrupted(table, place, settings.model_copy(update={"training": shorter}), 10)
+    settings = settings.model_copy(update={"training": shorter})
+    stop_after(10, train(read_table(table, settings.data), settings, place, device="cpu"))
     return place
 
 

@@ -14,7 +14,7 @@ from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
 from tests.training import test_loop
-from tests.training.test_loop import PAIRS
+from tests.training.test_loop import PAIRS, weight_list
 
 CPU = torch.device("cpu")
 
@@ -36,16 +36,12 @@ def start(out: Path, *given: object, **training: object) -> Run:
     return train(PAIRS, settings(*given, **training), out, device="cpu")
 
 
-def weights(run: Run) -> list[torch.Tensor]:
-    return list(test_loop.weights(run).values())
-
-
 def test_parts_give_the_gradient_of_the_whole_batch(tmp_path):
     found = []
     for parts in (1, 3):
         run = start(tmp_path / str(parts), parts, 0.0)
         sums = [run.update([np.arange(8), np.arange(8, 13)]) for _ in range(2)]
-        found.append([*(sums[-1][:3]), *weights(run)])
+        found.append([*(sums[-1][:3]), *weight_list(run)])
     for one, two in zip(*found, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
 
@@ -58,7 +54,7 @@ def test_the_result_is_the_same_to_the_last_bit_on_any_number_of_cores(tmp_path,
         run = start(tmp_path / str(i), 2, precision=precision)
         for step in range(3):
             run.update([np.arange(step, step + 20)])
-        found.append(weights(run))
+        found.append(weight_list(run))
     for other in found[1:]:
         assert all(map(torch.equal, found[0], other))
 
@@ -82,7 +78,7 @@ def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_p
     resumed = train(PAIRS, out=tmp_path / "stopped", resume=True, device="cpu")
     resumed.finish()
     assert resumed.updater.batch_parts == 2
-    assert all(map(torch.equal, weights(whole), weights(resumed)))
+    assert all(map(torch.equal, weight_list(whole), weight_list(resumed)))
 
 
 def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):

@@ -19,12 +19,7 @@ from glassformer.training.checkpoints import read_resume
 from glassformer.training.events import Change
 from glassformer.training.output import recipe_of
 from glassformer.training.validation import Measured, Validator
-from tests.training.test_loop import PAIRS, settings, weights
-
-
-@pytest.fixture
-def every_update_tells(monkeypatch):
-    monkeypatch.setattr("glassformer.training.loop.PROGRESS_SECONDS", 0.0)
+from tests.training.test_loop import PAIRS, settings, weight_list
 
 
 def stopped_after(step, path, chosen):
@@ -145,7 +140,7 @@ def test_a_finished_run_continues_as_if_it_had_had_more_steps_from_the_beginning
     run.finish()
     whole = train(PAIRS, settings(training=training | {"steps": 7}), tmp_path / "whole", device="cpu")
     whole.finish()
-    assert all(torch.equal(one, two) for one, two in zip(weights(run).values(), weights(whole).values(), strict=True))
+    assert all(map(torch.equal, weight_list(run), weight_list(whole)))
 
 
 @pytest.mark.usefixtures("every_update_tells")

@@ -51,6 +51,10 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in run.model.named_parameters()}
 
 
+def weight_list(run: Run) -> list[torch.Tensor]:
+    return list(weights(run).values())
+
+
 def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
     """The loss of all rows of training, each row alone and unpadded, summed and divided by all target tokens."""
     corpus, total, n_tokens = run.prepared.train, torch.zeros(()), 0
@@ -62,11 +66,6 @@ def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
         total = total - (1 - smoothing) * chosen.sum() - smoothing * log_probs.mean(-1).sum()
         n_tokens += ids.shape[1] - 1
     return total / n_tokens
-
-
-@pytest.fixture
-def every_update_tells(monkeypatch):
-    monkeypatch.setattr("glassformer.training.loop.PROGRESS_SECONDS", 0.0)
 
 
 # One update

@@ -13,17 +13,9 @@ from glassformer.errors import RunError
 from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
 from glassformer.training.meter import MIN_STEPS, Usual
-from tests.training.test_loop import PAIRS, settings
-from tests.training.test_loop import weights as named_weights
+from tests.training.test_loop import PAIRS, settings, weight_list
 
-
-def weights(run: Run) -> list[torch.Tensor]:
-    return list(named_weights(run).values())
-
-
-@pytest.fixture(autouse=True)
-def _every_update_tells(monkeypatch):
-    monkeypatch.setattr("glassformer.training.loop.PROGRESS_SECONDS", 0.0)
+pytestmark = pytest.mark.usefixtures("every_update_tells")
 
 
 def start(out: Path, **training: object) -> Run:
@@ -54,15 +46,15 @@ def test_an_update_that_is_not_finite_changes_no_weight_and_no_state_of_the_opti
         for group in run.updater.optimizer.param_groups:
             group["fused"] = False
     run.update([np.arange(4)])
-    before = weights(run)
+    before = weight_list(run)
     states = [{key: value.clone() for key, value in s.items()} for s in run.updater.optimizer.state.values()]
     spoil(run, monkeypatch, range(1))
     assert not torch.isfinite(run.update([np.arange(4)]).norm)
-    assert all(map(torch.equal, before, weights(run)))
+    assert all(map(torch.equal, before, weight_list(run)))
     for old, new in zip(states, run.updater.optimizer.state.values(), strict=True):
         assert all(torch.equal(value, new[key]) for key, value in old.items())
     run.update([np.arange(4)])
-    assert not all(map(torch.equal, before, weights(run)))
+    assert not all(map(torch.equal, before, weight_list(run)))
 
 
 def test_a_skipped_update_is_counted_with_its_rows_and_the_run_ends_well(tmp_path, monkeypatch):
@@ -95,13 +87,13 @@ def test_after_several_the_run_goes_back_to_its_newest_checkpoint_with_half_the_
 
 def test_without_a_checkpoint_it_goes_back_to_the_first_weights(tmp_path, monkeypatch):
     run = start(tmp_path / "run", validate_every=100)
-    first = weights(run)
+    first = weight_list(run)
     spoil(run, monkeypatch, range(1, 1 + MAX_SKIPPED))
     for event in run:
         if isinstance(event, Restored):
             break
     assert event.step == 0
-    assert all(map(torch.equal, first, weights(run)))
+    assert all(map(torch.equal, first, weight_list(run)))
     assert not run.updater.optimizer.state
 
 
