@@ -10,7 +10,7 @@ from glassformer.before.members import train
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.errors import ColumnError, RunError, SettingsError, TableError, TextError, UsageError
+from glassformer.errors import ColumnError, RunError, SettingsError, TextError, UsageError
 from glassformer.paper.settings import DataSettings, Settings
 from tests.cli.conftest import write_csv
 from tests.tiny import OVERRIDES
@@ -110,7 +110,6 @@ def test_train_is_the_short_form(tmp_path, table):
         ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
         ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
         ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
-        ({"valid": "nope.csv"}, TableError, "there is no such file"),
         ({"test": [("1" * 999, "x")]}, TextError, "a text is longer than the model takes"),
     ],
 )

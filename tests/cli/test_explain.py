@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,14 +179,12 @@ def test_an_edit_tells_before_and_after(call, run):
 
 def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
     written = []
-    report = ModuleType("glassformer.glassbox.report")
 
     def write_report(trace, path):
         written.append((trace, path))
         return SimpleNamespace(n_bytes=2_340_000, left_out=("the weights",) if len(written) > 1 else ())
 
-    report.write_report = write_report  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "glassformer.glassbox.report", report)
+    monkeypatch.setattr("glassformer.glassbox.report.write_report", write_report)
     path = tmp_path / "page.html"
     answer = call("explain", run, TEXT, "--html", path)
     assert (answer.code, answer.out, answer.err) == (0, "", f"wrote {path} (2.3 MB)\n")

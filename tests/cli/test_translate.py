@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -165,11 +164,12 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_pa
     assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
 
 
-@pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"]])
+@pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"], ["--ledger", "lost.jsonl"]])
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
     assert (answer.code, answer.out) == (2, "")
     assert "--header, --bad-rows and --ledger are for tables" in answer.err
+    assert "--column NAME" in answer.err
 
 
 # Settings of the search
@@ -179,11 +179,6 @@ def test_a_setting_that_was_decided_in_training_is_refused(call, run):
     answer = call("translate", run, "-", "--set", "model.d_model=64", stdin=AS_BYTES)
     assert answer.code == 2
     assert "'model' is fixed when a model is trained" in answer.err
-
-
-def test_a_model_file_alone_is_enough(tmp_path, call, run, answers):
-    (tmp_path / "m.safetensors").write_bytes((run / "model.safetensors").read_bytes())
-    assert call("translate", Path(tmp_path / "m.safetensors"), "-", stdin=AS_BYTES).out.splitlines() == answers
 
 
 def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path, call, run):
@@ -228,10 +223,7 @@ def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, ca
     assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
 
 
-def test_a_ledger_is_of_tables_and_not_the_output(tmp_path, call, run):
-    answer = call("translate", run, "-", "--ledger", tmp_path / "lost.jsonl", stdin=AS_BYTES)
-    assert (answer.code, answer.out) == (2, "")
-    assert "--column NAME" in answer.err
+def test_a_ledger_is_not_the_output(tmp_path, call, run):
     table = tmp_path / "h.csv"
     table.write_text("iso,x\n1845-01-05,a\n")
     both = tmp_path / "both"

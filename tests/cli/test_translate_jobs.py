@@ -97,8 +97,6 @@ def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp
         (["--column", "0", "--prefix", "a", "--prefix-column", "0"], "--prefix and --prefix-column are both given"),
         (["--column", "0", "--keep", "0,0"], "two columns of the output have the same name"),
         (["--column", "0", "--keep", "9"], "there is no column 9"),
-        (["--long", "cut"], "'cut' is not available"),
-        (["--long", "split", "--nbest", "2"], "cannot be joined"),
         (["--to", "parquet"], "Parquet needs a file"),
         (["--to", "csv", "--json"], "are JSON Lines"),
     ],

@@ -57,12 +57,6 @@ def test_scores_are_those_of_the_answer_and_of_its_tokens():
     assert json.loads(line) == {"id": "7", "translation": "a", "score": -0.5, "token_scores": [-0.5, -0.125]}
 
 
-def test_all_that_is_known_of_an_answer_has_its_row_and_its_kept_cells():
-    (line,) = written(Layout("jsonl", full=True, kept=("id",)), [("7", "a")]).splitlines()
-    found = json.loads(line)
-    assert (found["row"], found["source"], found["kept"], found["text"]) == (1, "source", {"id": "7"}, "a")
-
-
 @pytest.mark.parametrize(
     ("requested", "out", "input_format", "full", "columns", "expected"),
     [
