@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -279,36 +279,24 @@ def test_two_processes_do_not_write_one_output(table, tmp_path):
 # Faults
 
 
-class FullDisk:
-    """A file on a disk that is full after some writes; the last one is cut."""
+class FullDisk(io.BufferedWriter):
+    """A file on a disk that is full after three writes; the last one is cut."""
 
-    def __init__(self, file: Any, writes: int) -> None:
-        self._file, self._left = file, writes
+    left = 3
 
-    def write(self, data: bytes) -> None:
-        self._left -= 1
-        if self._left < 0:
-            self._file.write(data[: len(data) // 2])
-            self._file.flush()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._file.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def __enter__(self) -> FullDisk:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def write(self, data: Any) -> int:
+        self.left -= 1
+        if self.left >= 0:
+            return super().write(data)
+        super().write(data[: len(data) // 2])
+        self.flush()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_full_disk_leaves_whole_rows_and_the_job_is_resumed(table, tmp_path, monkeypatch):
-    out, fdopen = tmp_path / "out.csv", os.fdopen
+    out = tmp_path / "out.csv"
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "glassformer.inference.jobs.output.os.fdopen", lambda fd, mode: FullDisk(fdopen(fd, mode), writes=3)
-        )
+        patched.setattr("glassformer.inference.jobs.output.os.fdopen", lambda fd, mode: FullDisk(io.FileIO(fd, mode)))
         error = refused(job_of(table, out))
     assert (error.what, error.got) == ("cannot write the file", "No space left on device")
     assert "free some space" in str(error.hint)
@@ -321,22 +309,8 @@ def test_a_full_disk_leaves_whole_rows_and_the_job_is_resumed(table, tmp_path, m
 
 
 def test_a_damaged_row_of_a_stream_stops_the_job_after_the_chunks_before_it(tmp_path):
-    def lines() -> Iterator[bytes]:
-        yield b"id,text\n"
-        yield from (b"%d,word\n" % n for n in range(40))
-        yield from (b"1\n", b"2\n")
-
-    class Stream:
-        def __iter__(self) -> Iterator[bytes]:
-            return self.lines
-
-        def __init__(self) -> None:
-            self.lines = lines()
-
-        def readline(self) -> bytes:
-            return next(self.lines)
-
-    job = job_of(tmp_path, tmp_path / "out.csv", input=Input(Stream(), "text", keep=("id",)))  # type: ignore[arg-type]
+    stream = io.BytesIO(b"id,text\n" + b"".join(b"%d,word\n" % n for n in range(40)) + b"1\n2\n")
+    job = job_of(tmp_path, tmp_path / "out.csv", input=Input(stream, "text", keep=("id",)))
     with pytest.raises(TableError) as caught:
         run(job)
     assert "line 42: wrong number of cells (1 cell instead of 2)" in str(caught.value.got)
