@@ -70,17 +70,7 @@ def test_a_sound_model_passes_every_check_and_nothing_is_written(planned, tmp_pa
     assert tested.failed == ()
     assert tested.passed
     assert tuple(seen) == tested.checks
-    assert [one.name for one in tested.checks] == [
-        "causal leak",
-        "padding leak",
-        "source tokens there and back",
-        "target tokens there and back",
-        "memory",
-        "gradient",
-        "overfit one batch",
-        "speed",
-        "time",
-    ]
+    assert len({one.name for one in tested.checks}) == len(tested.checks) == 9
     assert tested.measured is not None
     assert tested.seconds == pytest.approx(20 * tested.measured.seconds_per_step, abs=60)
     assert list(tmp_path.iterdir()) == []

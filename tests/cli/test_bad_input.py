@@ -261,18 +261,12 @@ def test_what_a_table_says_never_acts_on_the_terminal(tmp_path, call, small):
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([(f"s{EVIL}", f"t{EVIL}"), *rows])
     run = tmp_path / "run"
-    source = ("--source", f"s{EVIL}", "--target", f"t{EVIL}")
+    source, few = (
+        ("--source", f"s{EVIL}", "--target", f"t{EVIL}"),
+        small(training__steps="2", training__validate_every="1"),
+    )
     for words in (
-        (
-            "train",
-            path,
-            "--out",
-            run,
-            *source,
-            "--test",
-            path,
-            *small(training__steps="2", training__validate_every="1"),
-        ),
+        ("train", path, "--out", run, *source, "--test", path, *few),
         ("train", path, "--out", run, "--overwrite", "--no-header", *small(training__steps="1")),
         ("info", run),
         ("evaluate", run, path, *source),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,7 @@ def joined(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model file with the small model, and with the same one with other weights as its second member."""
     first = ModelFile.load(run)
     settings = first.settings.model_copy(update={"training": first.settings.training.model_copy(update={"seed": 2})})
-    second = ModelFile(
-        settings, *(first.source_tokenizer, first.target_tokenizer),
-        {name: 0.9 * array for name, array in first.tensors.items()}, first.data, first.metrics,
-    )  # fmt: skip
+    second = replace(first, settings=settings, tensors={name: 0.9 * array for name, array in first.tensors.items()})
     path = tmp_path_factory.mktemp("joined") / "model.safetensors"
     join([first, second]).save(path)
     return path

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.inference import translator as translator_module
@@ -47,9 +46,6 @@ def untrained(
 @functools.cache
 def translator() -> Translator:
     return Translator(untrained(), device="cpu")
-
-
-texts_of_the_alphabet = st.text(ALPHABET, max_size=24)
 
 
 # --- Empty texts and progress ---
