@@ -123,6 +123,23 @@ def test_a_full_disk_is_an_error_until_the_process_ends(tmp_path, run):
     assert "Exception ignored" not in done.stderr
 
 
+def test_a_model_to_start_from_must_be_one(tmp_path, call, table):
+    answer = call("train", table, "--out", tmp_path / "run", "--init", table)
+    assert_is_for_people(answer, 1, "this is not a file of glassformer", f"where: {table}")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, small, table, monkeypatch):
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    before = table.read_bytes()
+    monkeypatch.setattr("glassformer.ship.storage.container.save_file", full)
+    answer = call("train", table, "--out", tmp_path / "run", *small(training__steps="1"))
+    assert_is_for_people(answer, 1, "cannot write the file", "No space left", "free some space")
+    assert table.read_bytes() == before
+
+
 def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
     def too_much(*_arguments, **_options):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")

@@ -156,6 +156,14 @@ def test_answers_that_were_cut_are_named(call, run):
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 
 
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_path, call, run):
+    (tmp_path / "file").write_text("")
+    answer = call("translate", run, tmp_path / "no input", "--out", tmp_path / "file" / "answers.txt")
+    assert (answer.code, answer.out) == (1, "")
+    assert "cannot write the file" in answer.err
+    assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
+
+
 @pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"], ["--ledger", "lost.jsonl"]])
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
