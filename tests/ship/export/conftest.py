@@ -61,33 +61,41 @@ def make_model(*, members: int = 1, seed: int = 1, **options: Any) -> ModelFile:
 def _make_one(
     *,
     kind: str = "characters",
+    target_kind: str = "",
+    texts: Sequence[str] = (*WORDS, ALPHABET),
     shared: bool = True,
     longest: int = 10,
+    longest_source: int = 40,
     seed: int = 1,
+    loud: Mapping[str, float] | None = None,
     decoding: dict[str, Any] | None = None,
     side: dict[str, Any] | None = None,
     **model: Any,
 ) -> ModelFile:
-    """Return one model. `longest` is that of targets."""
+    """Return one model. `longest` is that of targets; the logits of `loud` special tokens are multiplied."""
     if kind == "sentencepiece":
         return _imported(longest, seed)
-    subwords = kind in ("bpe", "unigram")
-    chosen: dict[str, Any] = {"kind": "subwords" if subwords else kind, "vocabulary_size": 40, **(side or {})}
-    chosen |= {"algorithm": kind} if subwords else {}
+    sides = {
+        name: {"kind": kind, "vocabulary_size": 40}
+        | ({"kind": "subwords", "algorithm": kind} if kind in ("bpe", "unigram") else {})
+        | (side or {})
+        for name, kind in (("source", kind), ("target", target_kind or kind))
+    }
     settings = Settings.model_validate(
         {
-            "tokens": {"shared": shared, "source": chosen, "target": chosen},
+            "tokens": {"shared": shared, **sides},
             "model": TINY | model,
-            "data": {"max_source_length": 40},
+            "data": {"max_source_length": longest_source},
             "decoding": decoding or {},
         }
     )
-    texts = [*WORDS, ALPHABET]
-    source = learn(texts, SideSettings.model_validate(chosen))
-    target = source if shared else learn([text.upper() for text in texts], SideSettings.model_validate(chosen))
+    source = learn(texts, settings.tokens.source)
+    target = source if shared else learn([text.upper() for text in texts], settings.tokens.target)
     sharp = 4.0 if settings.model.tied_embeddings == "none" else 1.0  # as sure of its answers as a trained model
+    factors = {target.vocabulary.specials[name]: factor for name, factor in (loud or {}).items()}
     return replace(
-        listening_model(settings, source, target, seed, sharp=sharp), data=TrainingData(longest_target=longest)
+        listening_model(settings, source, target, seed, sharp=sharp, loud=factors),
+        data=TrainingData(longest_target=longest),
     )
 
 
@@ -149,33 +157,30 @@ def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, N
     return found
 
 
-@pytest.fixture
-def model() -> Callable[..., ModelFile]:
-    return make_model
+BLOCKER = """
+import sys
+BLOCKED = {"torch", "glassformer", "onnx", "tokenizers", "pydantic", "safetensors"}
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in BLOCKED:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocker())
+"""
 
 
 @pytest.fixture
-def texts_for() -> Callable[[ModelFile], list[str]]:
-    return make_texts
-
-
-@pytest.fixture
-def shifted() -> Callable[[ModelFile], ModelFile]:
-    """The same model with a position table that is one row off."""
-
-    def shift(model_file: ModelFile) -> ModelFile:
-        tensors = {
-            name: array[[*range(1, len(array)), 0]] if name.endswith("positions.table") else array
-            for name, array in model_file.tensors.items()
-        }
-        return replace(model_file, tensors=tensors)
-
-    return shift
+def isolated(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that cannot import torch, glassformer and most other libraries."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(BLOCKER)
+    return os.environ | {"PYTHONPATH": str(tmp_path / "site")}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PROGRAMS])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """Export a model, and run its program with some bytes and options."""
+def run(
+    request: pytest.FixtureRequest, isolated: dict[str, str], tmp_path: Path
+) -> Callable[..., subprocess.CompletedProcess[bytes]]:
+    """Export a model, and run its program with some bytes and options, in a process that imports no other library."""
     library, program = PROGRAMS[request.param]
     pytest.importorskip(library)
     if request.param == "node" and not HAS_NODE:
@@ -188,6 +193,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., subproc
             load_format("onnx" if request.param == "node" else request.param).write(model_file, folder, "float32")
             (folder / "node_modules").symlink_to(MODULES)
         interpreter = "node" if program.endswith("mjs") else sys.executable
-        return subprocess.run([interpreter, folder / program, *options], input=data, capture_output=True, check=False)
+        command, env = [interpreter, folder / program, *options], os.environ if library == "transformers" else isolated
+        return subprocess.run(command, input=data, env=env, capture_output=True, check=False, cwd="/")
 
     return run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from glassformer.ship.export import FORMATS, Exported, export, load_format
 from glassformer.ship.export import __name__ as export_module
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
-
-Model = Callable[..., ModelFile]
+from tests.ship.export.conftest import make_model, make_texts
 
 SHAPES: dict[str, dict[str, Any]] = {
     "the paper's": {},
@@ -81,17 +79,17 @@ def fits(model_file: ModelFile, text: str) -> bool:
 
 @pytest.mark.parametrize(("to", "shape"), CASES)
 def test_an_export_gives_the_answers_of_the_model_or_is_refused_with_a_reason(
-    to: str, shape: str, model: Model, texts_for: Callable[[ModelFile], list[str]], tmp_path: Path
+    to: str, shape: str, tmp_path: Path
 ) -> None:
-    model_file = model(**SHAPES[shape])
+    model_file = make_model(**SHAPES[shape])
     if shape in REFUSED.get(to, ()):
         with pytest.raises(SettingsError) as refused:
-            exported(model_file, to, tmp_path, texts_for(model_file), precision="float32")
+            exported(model_file, to, tmp_path, make_texts(model_file), precision="float32")
         assert refused.value.got
         assert refused.value.hint
         assert not (tmp_path / "out").exists()
         return
-    found = exported(model_file, to, tmp_path, texts_for(model_file), precision="float32")
+    found = exported(model_file, to, tmp_path, make_texts(model_file), precision="float32")
     assert found.check.score_difference <= 1e-3
     for search in found.check.searches:
         assert search.rows >= 25
@@ -102,8 +100,8 @@ def test_an_export_gives_the_answers_of_the_model_or_is_refused_with_a_reason(
 
 
 @pytest.mark.parametrize("to", ["onnx", "html", "huggingface", "ctranslate2"])
-def test_a_weight_that_float16_cannot_hold_is_refused(to: str, model: Model, tmp_path: Path) -> None:
-    model_file = model()
+def test_a_weight_that_float16_cannot_hold_is_refused(to: str, tmp_path: Path) -> None:
+    model_file = make_model()
     model_file.tensors["output_projection.weight"][0, 0] = 70_000
     with pytest.raises(SettingsError, match="a weight is too large for float16") as error:
         exported(model_file, to, tmp_path, ["ab cd"], precision="float16")
@@ -114,6 +112,11 @@ def test_a_weight_that_float16_cannot_hold_is_refused(to: str, model: Model, tmp
 def transpose(model_file: ModelFile) -> ModelFile:
     name = "decoder.0.cross_attention.w_q.weight"
     return replace(model_file, tensors=model_file.tensors | {name: np.ascontiguousarray(model_file.tensors[name].T)})
+
+
+def shifted(model_file: ModelFile) -> ModelFile:
+    name = "source_positions.table"
+    return replace(model_file, tensors=model_file.tensors | {name: np.roll(model_file.tensors[name], -1, axis=0)})
 
 
 def norm_epsilon(model_file: ModelFile) -> ModelFile:
@@ -140,23 +143,20 @@ def _with_settings(model_file: ModelFile, section: str, **changes: Any) -> Model
 def test_the_check_finds_a_wrong_export(
     to: str,
     mutation: str,
-    model: Model,
-    texts_for: Callable[[ModelFile], list[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
     target = load_format(to)
     if mutation == "norm_epsilon" and to == "huggingface":
         pytest.skip("its norms have one ε, and a model with another is refused")
-    mutate = request.getfixturevalue("shifted") if mutation == "shifted" else globals()[mutation]
-    model_file = model(positions="learned", max_length=42)
+    mutate = globals()[mutation]
+    model_file = make_model(positions="learned", max_length=42)
 
     def write(model_file: ModelFile, folder: Path, precision: str) -> None:
         target.write(mutate(model_file), folder, precision)
 
     monkeypatch.setattr(f"{export_module}.load_format", lambda _: replace(target, write=write))
     with pytest.raises(EngineError) as caught:
-        exported(model_file, to, tmp_path, texts_for(model_file), precision="float32")
+        exported(model_file, to, tmp_path, make_texts(model_file), precision="float32")
     assert caught.value.got
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.safetensors"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.export.conftest import make_model
 
 DATA = b"ab cd\nthe cat\n"
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -23,11 +23,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.medium
-def test_a_damage_of_every_file_is_one_line_or_the_same_answer(
-    run: Any, model: Callable[..., ModelFile], tmp_path: Path
-) -> None:
+def test_a_damage_of_every_file_is_one_line_or_the_same_answer(run: Any, tmp_path: Path) -> None:
     """Each file has one of the damages, in turn."""
-    model_file, folder = model(), tmp_path / "exported"
+    model_file, folder = make_model(), tmp_path / "exported"
     right: subprocess.CompletedProcess[bytes] = run(model_file, DATA)
     assert right.returncode == 0, right.stderr
     own = Path(right.args[1]).name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +19,7 @@ from glassformer.ship.export.programs import Answer, read_answers, run_answers
 from glassformer.ship.export.rows import EDGES, ROWS, drawn_rows, pair_rows
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
-
-Model = Callable[..., ModelFile]
+from tests.ship.export.conftest import make_model
 
 
 def right_answers(model_file: ModelFile, texts: Sequence[str], num_beams: int) -> list[Answer]:
@@ -39,8 +38,8 @@ def both_searches(model_file: ModelFile, checker: Checker) -> list[list[Answer]]
 
 
 @pytest.fixture
-def tiny(model: Model) -> ModelFile:
-    return model()
+def tiny() -> ModelFile:
+    return make_model()
 
 
 def checker_of(model_file: ModelFile) -> Checker:
@@ -149,8 +148,8 @@ def test_in_a_lower_precision_tokens_are_written_as_the_same_text(tiny: ModelFil
         checker.check(answers, "same", exact=False)
 
 
-def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(model: Model, tmp_path: Path):
-    model_file = model()
+def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(tmp_path: Path):
+    model_file = make_model()
     model_file.save(tmp_path / "model.safetensors")
     run = RunDirectory(tmp_path)
     drawn = drawn_rows(model_file)
@@ -164,15 +163,15 @@ def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(model: Model, 
         run.read_held_out()
 
 
-def test_rows_that_the_model_does_not_take_are_left_out(model: Model):
-    model_file = model(side={"unknown": False})
+def test_rows_that_the_model_does_not_take_are_left_out():
+    model_file = make_model(side={"unknown": False})
     rows = pair_rows([("ab", "x"), ("ab" * 30, "x"), ("ж", "x")], ["1", "2", "3"], "rows", model_file)
     assert rows.texts == ["ab", "", "<eos>"]
 
 
-def test_rows_of_which_the_model_takes_none_are_no_check(model: Model):
+def test_rows_of_which_the_model_takes_none_are_no_check():
     with pytest.raises(UsageError, match="takes no text of the rows"):
-        pair_rows([("ab" * 30, "x")], ["1"], "rows", model())
+        pair_rows([("ab" * 30, "x")], ["1"], "rows", make_model())
 
 
 def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tmp_path: Path):

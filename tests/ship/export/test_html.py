@@ -17,14 +17,11 @@ import pytest
 from glassformer import translate_stream
 from glassformer.errors import EngineError
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.export import html
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.html import modules, page_html
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
-from glassformer.ship.storage.records import TrainingData
-from glassformer.text import learn
-from tests.ship.export.conftest import TINY, assert_same, calibrated, make_model, make_texts, restored
+from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.export.conftest import assert_same, calibrated, make_model, make_texts, restored
 from tests.untrained import drawn_shape
 
 NODE = shutil.which("node")
@@ -228,15 +225,9 @@ def test_the_page_names_no_address_and_its_policy_allows_none() -> None:
     assert "unsafe-inline" not in found[1]
 
 
-def test_a_token_cannot_end_the_script(tmp_path: Path) -> None:
-    tokens = SideSettings(kind="words")
-    source = learn(["</script><script>alert(1)</script>", "<!-- entry --> <!-- style -->"], tokens)
-    shape = ModelSettings(**TINY)
-    settings = Settings(model=shape, tokens=TokenSettings(source=tokens, target=tokens, shared=False))
-    tensors = {
-        name: np.ones(sizes, np.float32) for name, sizes in tensor_shapes(shape, len(source), len(source)).items()
-    }
-    page = page_html(ModelFile(settings, source, source, tensors, TrainingData(longest_target=4)), "float32").decode()
+def test_a_token_cannot_end_the_script() -> None:
+    texts = ["</script><script>alert(1)</script>", "<!-- entry --> <!-- style -->"]
+    page = page_html(make_model(kind="words", texts=texts), "float32").decode()
     assert "alert(1)" in page
     assert "</script><script>alert" not in page
     assert page.count("import 'translator/main.js';") == 1

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,12 @@ from safetensors import safe_open
 
 from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.inference.translator import Translation, Translator
-from glassformer.paper.settings import Settings
 from glassformer.ship.export.huggingface import FORMAT
 from glassformer.ship.export.programs import read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
 from glassformer.text import learn
-from tests.ship.export.conftest import TINY, assert_same
-from tests.untrained import listening_model
+from tests.ship.export.conftest import assert_same, make_model
 
 transformers = pytest.importorskip("transformers", reason="the extra huggingface is not installed")
 
@@ -33,10 +32,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "pre": {"norm": "pre"},
     "post, tied target": {"tied_embeddings": "target"},
     "pre, tied target": {"norm": "pre", "tied_embeddings": "target"},
-    "post, tied all": {"tied_embeddings": "all"},
-    "pre, tied all": {"norm": "pre", "tied_embeddings": "all"},
+    "post, tied all": {"tied_embeddings": "all", "shared": True},
+    "pre, tied all": {"norm": "pre", "tied_embeddings": "all", "shared": True},
     "post, learned": {"positions": "learned", "max_length": 40},
-    "pre, learned": {"norm": "pre", "positions": "learned", "max_length": 40, "tied_embeddings": "all"},
+    "pre, learned": {"norm": "pre", "positions": "learned", "max_length": 40, "tied_embeddings": "all", "shared": True},
     "post, other sinusoids": {"position_base": 50.0},
     "pre, other sinusoids": {"norm": "pre", "position_base": 50.0},
     "gelu": {"activation": "gelu"},
@@ -46,40 +45,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 AT_ONCE = ("post", "pre", "post, tied all", "pre, tied target", "post, learned", "attention bias")
 """The shapes of the fast suite."""
-PAIRED = {
-    "bytes to words": ("bytes", "words"),
-    "bpe to characters": ("subwords", "characters"),
-    "unigram": ("subwords", "subwords"),
-}
 TEXTS = ["hello fgh", "a<eos>b f", "<bos>", "é漢 a", "abcdefgh " * 3, "<unk>", "a", "hello  abc\tfgh", "▁x"]
 LONGEST = 14
 
 
-def untrained(
-    seed: int = 1,
-    *,
-    tokens: tuple[str, str] = ("characters", "characters"),
-    algorithm: str = "bpe",
-    side: dict[str, Any] | None = None,
-    decoding: dict[str, Any] | None = None,
-    ends: float = 1.5,
-    **changes: Any,
-) -> ModelFile:
-    """A small model with random weights, norms and biases that listens to its source; `ends` raises its <eos>."""
-    sides = [{"kind": kind, "algorithm": algorithm, "vocabulary_size": 60} | (side or {}) for kind in tokens]
-    shared = changes.get("tied_embeddings") == "all"
-    chosen = Settings.model_validate(
-        {
-            "data": {"max_source_length": 36},
-            "tokens": {"source": sides[0], "target": sides[1], "shared": shared},
-            "model": TINY | changes,
-            "decoding": {"max_new_tokens": LONGEST} | (decoding or {}),
-        }
-    )
-    texts = ["abcdefgh abc hello fgh", "fgh abd <>", "hello hello abc abc"]
-    source = learn(texts, chosen.tokens.source)
-    target = source if shared else learn(["xyz abc w foo", "foo bar", "xyz bar foo ▁"], chosen.tokens.target)
-    return listening_model(chosen, source, target, seed, loud={target.vocabulary.eos_id: ends})
+LENGTHS = {"max_new_tokens": LONGEST}
+untrained = partial(make_model, shared=False, decoding=LENGTHS, loud={"<eos>": 1.5})
 
 
 @pytest.fixture(autouse=True)
@@ -151,29 +122,21 @@ def test_generate_gives_the_ids_texts_and_scores_of_every_shape(shape: str, tmp_
     model_file = untrained(**SHAPES[shape])
     found = check_greedy(model_file, exported(model_file, tmp_path))
     assert len({answer.text for answer in found}) > 4  # or else equality would say little
+    assert shape != "post" or {answer.finished for answer in found} == {True, False}
 
 
-@pytest.mark.parametrize("norm", ["post", pytest.param("pre", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("tokens", PAIRED)
-def test_every_kind_of_token_is_the_same(tokens: str, norm: str, tmp_path: Path) -> None:
-    model_file = untrained(tokens=PAIRED[tokens], algorithm="unigram" if tokens == "unigram" else "bpe", norm=norm)
+@pytest.mark.parametrize("kinds", [("bytes", "words"), ("bpe", "characters"), ("unigram", "unigram")])
+def test_every_kind_of_token_is_the_same(kinds: tuple[str, str], tmp_path: Path) -> None:
+    model_file = untrained(kind=kinds[0], target_kind=kinds[1])
     check_greedy(model_file, exported(model_file, tmp_path))
-
-
-def test_answers_end_and_reach_the_longest_length(tmp_path: Path) -> None:
-    model_file = untrained()
-    found = check_greedy(model_file, exported(model_file, tmp_path))
-    assert {answer.finished for answer in found} == {True, False}
-    longest = [answer for answer in found if not answer.finished]
-    assert {len(answer.tokens) for answer in longest} == {LONGEST}
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_longest_source_and_answer_have_positions(norm: str, tmp_path: Path) -> None:
-    model_file = untrained(norm=norm, ends=0.0, decoding={"max_new_tokens": 60})
+    model_file = untrained(norm=norm, loud={"<eos>": 0.0}, decoding={"max_new_tokens": 60})
     folder = exported(model_file, tmp_path)
-    text = "abcdefgh hg" * 3 + "abc"
-    assert len(text) == model_file.settings.max_source_tokens == 36
+    text = "abcdefgh hg" * 3 + "abcdefg"
+    assert len(text) == model_file.settings.max_source_tokens == 40
     (answer,) = translate(model_file, [text])
     assert len(answer.tokens) == 60
     assert generate(folder, [text])[1] == [answer.text]
@@ -252,7 +215,7 @@ def test_the_runner_answers_without_glassformer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> None:
-    model_file = untrained(norm=norm, decoding={"length_alpha": 1.0, "num_beams": 3})
+    model_file = untrained(norm=norm, decoding=LENGTHS | {"length_alpha": 1.0, "num_beams": 3})
     found = FORMAT.answer(exported(model_file, tmp_path), drawn_texts(), 3)
     expected = translate(model_file, drawn_texts(), num_beams=3)
     same = [row for row, answer in enumerate(found) if answer.text == expected[row].text]
@@ -268,7 +231,7 @@ def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> No
 
 
 def test_where_no_length_penalty_is_set_generate_searches_with_a_beam(tmp_path: Path) -> None:
-    model_file = untrained(decoding={"length_alpha": 0.0, "num_beams": 3})
+    model_file = untrained(decoding=LENGTHS | {"length_alpha": 0.0, "num_beams": 3})
     answers = generate(exported(model_file, tmp_path), drawn_texts())[1]
     expected = [answer.text for answer in translate(model_file, drawn_texts(), num_beams=3)]
     assert expected != [answer.text for answer in translate(model_file, drawn_texts())]
@@ -294,7 +257,7 @@ def test_the_card_has_the_metadata_of_the_hub_what_is_different_here_and_code_th
         "# license: choose one (https://huggingface.co/docs/hub/repositories-licenses)",
     ]
     assert "| exact_match on validation rows | 0.5000 |" in text
-    assert "at most 36 tokens, an answer at most 14 " in text
+    assert "at most 40 tokens, an answer at most 14 " in text
     assert "ranked by score / ((5 + length) / 6)^0.6" in text
     assert "The vocabulary has the target's tokens first" in text
     code = card.split("```python\n")[1].split("```")[0]

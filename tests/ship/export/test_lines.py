@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,21 @@ import pytest
 
 from glassformer.errors import EXIT_LEFT_OUT
 from glassformer.ship.export import load_format
-from glassformer.ship.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to
-from tests.ship.export.conftest import calibrated, make_texts
+from tests.ship.export.conftest import calibrated, make_model, make_texts
 
-Model = Callable[..., ModelFile]
 LINES = ["ab cd", "", "ab " * 20, "žž☃ \u0301b▁", " \t", "the cat", "a\u2028b", *["x" * n for n in range(41, 53)], "☃"]
 HINTS = r"; --(long|set) [^\n]*"  # of options that a program does not have
 
 
-def test_a_program_answers_lines_as_translate_does(run: Any, model: Model, tmp_path: Path) -> None:
-    model_file = model(longest=4)
+def test_a_program_answers_lines_as_translate_does_without_glassformer(
+    run: Any, isolated: dict[str, str], tmp_path: Path
+) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-c", "import glassformer"], env=isolated, capture_output=True, check=False
+    )
+    assert b"glassformer is blocked" in refused.stderr
+    model_file = make_model(longest=4)
     model_file.save(tmp_path / "model.safetensors")
     data = ("\ufeff" + "\r\n".join(LINES) + "\n").encode()
     right = answer_to("translate", tmp_path / "model.safetensors", "-", "--beam", "1", stdin=data)
@@ -47,11 +50,9 @@ def test_a_program_answers_lines_as_translate_does(run: Any, model: Model, tmp_p
     [("onnx", 2), pytest.param("ctranslate2", 1, marks=pytest.mark.medium)],
     indirect=["run"],
 )
-def test_a_program_gives_the_probability_that_translate_gives(
-    run: Any, members: int, model: Model, tmp_path: Path
-) -> None:
+def test_a_program_gives_the_probability_that_translate_gives(run: Any, members: int, tmp_path: Path) -> None:
     """CTranslate2 has a beam of its own, which may find other rivals: there it is only that of the same kind."""
-    model_file, path = calibrated(model(seed=7, members=members)), tmp_path / "model.safetensors"
+    model_file, path = calibrated(make_model(seed=7, members=members)), tmp_path / "model.safetensors"
     model_file.save(path)
     data = "".join(f"{text}\n" for text in make_texts(model_file) if len(text) <= 40).encode()
     right = answer_to("translate", path, "-", "--confidence", "--json", stdin=data).out.splitlines()
@@ -68,8 +69,8 @@ def test_a_program_gives_the_probability_that_translate_gives(
 
 
 @pytest.mark.parametrize("run", ["onnx"], indirect=True)
-def test_a_model_that_is_not_calibrated_has_no_probability(run: Any, model: Model) -> None:
-    assert b"the model is not calibrated" in run(model(), b"ab\n", "--confidence").stderr
+def test_a_model_that_is_not_calibrated_has_no_probability(run: Any) -> None:
+    assert b"the model is not calibrated" in run(make_model(), b"ab\n", "--confidence").stderr
 
 
 fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=True)
@@ -89,21 +90,21 @@ fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=
     ],
 )
 def test_what_cannot_be_read_is_an_error_and_nothing_is_written(
-    run: Any, data: bytes, options: tuple[str, ...], message: str, model: Model
+    run: Any, data: bytes, options: tuple[str, ...], message: str
 ) -> None:
-    found = run(model(side={"unknown": False}), data, *options)
+    found = run(make_model(side={"unknown": False}), data, *options)
     assert (found.returncode in (1, 2), found.stdout) == (True, b"")
     assert re.search(message, found.stderr.decode().splitlines()[-1])
 
 
 @fast
-def test_lines_without_a_text_need_no_model(run: Any, model: Model) -> None:
-    assert run(model(), b"\n \r\n").stdout == b"\n\n"
-    assert run(model(), b"").stdout == b""
+def test_lines_without_a_text_need_no_model(run: Any) -> None:
+    assert run(make_model(), b"\n \r\n").stdout == b"\n\n"
+    assert run(make_model(), b"").stdout == b""
 
 
-def test_no_threads_are_refused(model: Model, tmp_path: Path) -> None:
+def test_no_threads_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    load_format("ctranslate2").write(model(), tmp_path, "float32")
+    load_format("ctranslate2").write(make_model(), tmp_path, "float32")
     done = subprocess.run([sys.executable, tmp_path / "run.py", "--threads", "0"], capture_output=True, check=False)
     assert b"--threads must be at least 1, not 0" in done.stderr

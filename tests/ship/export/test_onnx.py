@@ -1,14 +1,14 @@
-"""The ONNX export: PyTorch's answers and scores for every shape, in a process without torch and glassformer."""
+"""The ONNX export: PyTorch's answers and scores for every shape."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,65 +18,34 @@ import pytest
 
 from glassformer.errors import MissingExtraError
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import Settings, SideSettings
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
-from glassformer.ship.export.programs import Answer, read_answers, run_answers
-from glassformer.ship.storage.modelfile import ModelFile, join
-from glassformer.text import learn
-from tests.ship.export.conftest import HAS_NODE, MODULES, TINY, assert_same
-from tests.untrained import listening_model
+from glassformer.ship.export.programs import Answer, run_answers
+from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.export.conftest import HAS_NODE, MODULES, assert_same, make_model
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
-ALPHABET = "abcdefgh"
-LONGEST = 12
 LEARNED: dict[str, Any] = {"positions": "learned", "max_length": 20}
 SHAPES: dict[str, dict[str, Any]] = {
     "post": {},
     "pre": {"norm": "pre"},
     "tied all": {"tied_embeddings": "all"},
     "few learned positions": {"positions": "learned", "max_length": 8},
-    "other constants": {
-        "activation": "swish",
-        "output_bias": True,
-        "position_base": 50.0,
-        "scale_embeddings": False,
-        "norm_eps": 0.1,
-        "seed": 2,
-    },
+    "other constants": {"activation": "swish", "output_bias": True, "norm_eps": 0.1, "seed": 2}
+    | {"position_base": 50.0, "scale_embeddings": False},
     "d_k unlike d_v": {"d_model": 30, "n_heads": 4, "d_k": 5, "d_v": 9, "d_ff": 33},
     "odd width": {**LEARNED, "d_model": 15, "n_heads": 3, "d_k": 1, "d_v": 2},
     "deeper decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "seed": 5},
-    "all at once": {
-        "norm": "pre",
-        "activation": "gelu",
-        "attention_bias": True,
-        "tied_embeddings": "target",
-        **LEARNED,
-    },
+    "all at once": {"norm": "pre", "activation": "gelu", "attention_bias": True, "tied_embeddings": "target"} | LEARNED,
     "three members": {"members": 3, "norm": "pre", "tied_embeddings": "all", "n_decoder_layers": 2},
 }
 PRECISIONS = ("float32", "float16", "int8")
 
 
-def untrained(
-    seed: int = 3, *, members: int = 1, loves: str | None = None, longest: int = LONGEST, **changes: Any
-) -> ModelFile:
-    """A small model, or several, with random weights, norms and biases, made to listen to its source.
-
-    `loves` names a special token that it would write.
-    """
-    side = {"kind": "characters", "vocabulary_size": 100}
-    sides = {"source": side, "target": side}
-    chosen = Settings.model_validate(
-        {"tokens": sides, "model": TINY | changes, "decoding": {"max_new_tokens": longest, "num_beams": 3}}
-    )
-    tokenizer = learn([ALPHABET], SideSettings.model_validate(side))
-    loud = {} if loves is None else {tokenizer.vocabulary.specials[loves]: 4.0}
-    return join([listening_model(chosen, tokenizer, tokenizer, seed + i, loud=loud) for i in range(members)])
+untrained = partial(make_model, seed=3, decoding={"max_new_tokens": 12, "num_beams": 3})
 
 
 def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
@@ -88,7 +57,7 @@ def write(model_file: ModelFile, folder: Path, precision: str = "float32") -> Pa
 def random_texts(n: int = 30, lengths: Sequence[int] = (1, 4, 5, 17, 18)) -> list[str]:
     """Texts with unknown characters; the longest are of two lengths that share a batch."""
     generator = random.Random(2)
-    texts = ["".join(generator.choices(ALPHABET + "xy", k=lengths[i % len(lengths)])) for i in range(n)]
+    texts = ["".join(generator.choices("abcdefghyz", k=lengths[i % len(lengths)])) for i in range(n)]
     return ["", *texts, " \t"]
 
 
@@ -132,13 +101,13 @@ def test_every_shape_has_the_answers_and_scores_of_torch(shape: str, tmp_path: P
 
 @pytest.mark.parametrize(("num_beams", "longest"), [(3, 1), (30, 2), (2, 5), (8, 5)])
 def test_a_beam_of_any_width_and_length_is_that_of_torch(num_beams: int, longest: int, tmp_path: Path) -> None:
-    model_file = untrained(longest=longest)
+    model_file = untrained(decoding={"max_new_tokens": longest})
     texts = random_texts()
     assert_same(Exported(write(model_file, tmp_path)).answer(texts, num_beams), model_file, texts, num_beams)
 
 
 def test_sinusoids_have_no_end(tmp_path: Path) -> None:
-    model_file = untrained(longest=200)
+    model_file = untrained(decoding={"max_new_tokens": 200}, longest_source=600)
     texts = ["abcdefgh" * 64, "h" * 500]
     expected = Translator(model_file, device="cpu").translate(texts, num_beams=1)
     assert max(len(answer.tokens) for answer in expected) == 200
@@ -148,7 +117,7 @@ def test_sinusoids_have_no_end(tmp_path: Path) -> None:
 
 
 def test_no_special_token_is_written_and_scores_stay_the_models(tmp_path: Path) -> None:
-    model_file = untrained(loves="<unk>")
+    model_file = untrained(seed=4, loud={"<unk>": 4.0})
     exported, texts = Exported(write(model_file, tmp_path)), random_texts()
     forbidden = exported.model.search["forbidden_ids"]
     assert sorted(forbidden) == sorted(model_file.target_tokenizer.vocabulary.forbidden_ids)
@@ -231,22 +200,6 @@ def test_another_implementation_of_onnx_computes_the_same(precision: str, tmp_pa
     assert again == pytest.approx(second, abs=1e-4)
 
 
-def test_the_axes_of_a_batch_are_dynamic(tmp_path: Path) -> None:
-    write(untrained(), tmp_path)
-    decoder = onnxruntime.InferenceSession(tmp_path / "decoder.onnx", providers=["CPUExecutionProvider"])
-    inputs, outputs = (
-        {each.name: each.shape for each in group} for group in (decoder.get_inputs(), decoder.get_outputs())
-    )
-    assert inputs["last_ids"] == ["N", "K"]
-    assert inputs["memory_key_0"] == ["N", 2, 8, "S"]
-    assert inputs["past_value_0"] == ["P", 2, "t", 8]
-    assert outputs == {
-        "log_probs": ["R", 12],
-        "present_key_0": ["R", 2, "t+1", 8],
-        "present_value_0": ["R", 2, "t+1", 8],
-    }
-
-
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     one, other = (write(untrained(), tmp_path / name, "int8") for name in ("one", "other"))
     assert {file.name for file in one.iterdir()} == {file.name for file in other.iterdir()}
@@ -254,47 +207,6 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 # The process
-
-
-BLOCKER = """
-import sys
-BLOCKED = {"torch", "glassformer", "onnx", "tokenizers", "pydantic", "safetensors"}
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in BLOCKED:
-            raise ImportError(f"{name} is blocked")
-sys.meta_path.insert(0, Blocker())
-"""
-
-
-@pytest.fixture
-def isolated(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process that cannot import torch, glassformer and most other libraries."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(BLOCKER)
-    return os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-
-
-def test_a_process_without_torch_and_glassformer_gives_the_answers(isolated: dict[str, str], tmp_path: Path) -> None:
-    for name in ("torch", "glassformer"):
-        failed = subprocess.run([sys.executable, "-c", f"import {name}"], env=isolated, capture_output=True, text=True)
-        assert f"{name} is blocked" in failed.stderr
-    model_file, texts = untrained(), random_texts()
-    folder = write(model_file, tmp_path / "exported")
-    command = [sys.executable, str(folder / "run.py")]
-
-    def run(data: str, *arguments: str) -> bytes:
-        process = subprocess.run(
-            [*command, *arguments], input=data.encode(), env=isolated, capture_output=True, cwd="/", check=False
-        )
-        assert process.returncode == 0, process.stderr
-        return process.stdout
-
-    expected = Translator(model_file, device="cpu").translate(texts)
-    plain = run("".join(f"{text}\n" for text in texts), "--threads", "2")
-    assert plain.decode().splitlines() == [answer.text for answer in expected]
-    greedy = run("".join(f"{json.dumps(text)}\n" for text in texts), "--json", "--beam", "1")
-    assert_same(read_answers(greedy), model_file, texts, 1)
 
 
 PROGRAMS = [

@@ -6,19 +6,17 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-import torch
 
 from glassformer.errors import EngineError, SettingsError
 from glassformer.glassbox.trace import explain
-from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.translator import Translator
-from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.ship.export import export, load_format
 from glassformer.ship.export.programs import describe_export
@@ -30,6 +28,7 @@ from glassformer.text.inputs import compose, inputs_of
 from tests.ship.export.conftest import TINY
 from tests.ship.export.test_html_page import COMPARE, Window, browser  # noqa: F401
 from tests.ship.export.test_texts import runner
+from tests.untrained import listening_model
 
 INPUTS = inputs_of(["lemma", "other"], ["tags", "language"])
 WORDS = ["bap", "dél", "kot", "bat dak", "léd"]
@@ -49,13 +48,7 @@ def make_model(*, shared: bool = True) -> ModelFile:
         }
     )
     source, target = learn_both(pairs, settings.tokens, INPUTS)
-    torch.manual_seed(4)
-    network = Transformer(settings.model, len(source), len(target))
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            parameter *= 4 if "cross_attention.w" in name else 1
-        network.output_projection.weight *= 4
-    return ModelFile(settings, source, target, get_weights(network), TrainingData(longest_target=8))
+    return replace(listening_model(settings, source, target, 4, sharp=4), data=TrainingData(longest_target=8))
 
 
 GIVEN = [
