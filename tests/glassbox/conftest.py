@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.paper.settings import Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import learn
-from tests.untrained import drawn_model, drawn_shape
+from tests.untrained import SMALL, drawn_model, drawn_shape
 
 SOURCES, TARGETS = ["abcdefg", "gfedcba"], ["hijkl mn", "nm lkjih"]
 
@@ -28,15 +28,15 @@ class Case(NamedTuple):
 
 
 def make_model(
-    model: ModelSettings,
     seed: int = 0,
     kind: str = "characters",
     size: float = 0.5,
     texts: tuple[list[str], list[str]] = (SOURCES, TARGETS),
-    **side_settings: Any,
+    side: Mapping[str, Any] | None = None,
+    **shape: Any,
 ) -> ModelFile:
-    """A model with drawn weights over small vocabularies; `<eos>` is favoured a little, so that answers end."""
-    side = SideSettings(kind=kind, **side_settings)
+    """A model with drawn weights over small vocabularies, of the shape of SMALL but for what is given."""
+    model, side = SMALL.model_validate({**dict(SMALL), **shape}), SideSettings(kind=kind, **(side or {}))
     shared = model.tied_embeddings == "all"
     settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=shared))
     source = learn([*texts[0], *texts[1]] if shared else texts[0], side)
@@ -48,31 +48,17 @@ def make_model(
 def make_case(seed: int) -> Case:
     """A configuration drawn by chance, and a text and target for it; the page's interpreter is tested with the same."""
     chance = random.Random(seed)
-    model = ModelSettings(max_length=32, **drawn_shape(chance))
+    model = make_model(seed, max_length=32, **drawn_shape(chance))
     text = "".join(chance.choices("abcdefg", k=chance.randint(1, 7)))
     target = "".join(chance.choices("hijklmn", k=chance.randint(1, 7)))
-    return Case(make_model(model, seed), text, target)
-
-
-@pytest.fixture(scope="session")
-def random_case() -> Callable[[int], Case]:
-    """`random_case(seed)`: a model, a text and a target."""
-    return make_case
-
-
-@pytest.fixture(scope="session")
-def random_model() -> Callable[..., ModelFile]:
-    """`random_model(model_settings, seed, kind)`: a model with drawn weights."""
-    return make_model
+    return Case(model, text, target)
 
 
 @pytest.fixture(scope="session")
 def case() -> Case:
     """A pre-norm model of two layers on each side with two heads; greedy and beam search find different answers."""
-    model = ModelSettings(
-        d_model=8, d_ff=10, n_heads=2, d_k=3, n_encoder_layers=2, n_decoder_layers=2, norm="pre", tied_embeddings="none"
-    )
-    return Case(make_model(model, 23), "abcde", "hij")
+    shape = {"d_ff": 10, "d_k": 3, "n_encoder_layers": 2, "n_decoder_layers": 2, "norm": "pre"}
+    return Case(make_model(23, **shape), "abcde", "hij")
 
 
 @pytest.fixture(scope="session")

@@ -35,25 +35,8 @@ HOSTILE = (
 )
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "nav", "a", "section", "div"),
-    *(
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "svg",
-        "rect",
-        "line",
-        "bdi",
-        "small",
-        "br",
-        "b",
-        "ol",
-        "li",
-        "code",
-    ),
-    *("article", "span", "dl", "dt", "dd", "details", "summary", "pre"),
+    *("table", "thead", "tbody", "tr", "th", "td", "svg", "rect", "line", "bdi", "small", "br", "b", "ol", "li"),
+    *("code", "article", "span", "dl", "dt", "dd", "details", "summary", "pre"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "href", "id", "class", "scope", "title", "viewbox"),

@@ -18,6 +18,7 @@ from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator
 from glassformer.paper import reference
 from glassformer.paper.settings import DecodingSettings
+from tests.glassbox.conftest import make_case
 
 
 def scores(model, source, fed, asked, visible=None):
@@ -56,8 +57,8 @@ def test_an_unk_that_was_never_trained_is_no_measure_so_the_token_is_hidden(case
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sources_that_are_scored_together_have_the_scores_of_each(random_case, monkeypatch, seed):
-    model, text, target = random_case(seed)
+def test_sources_that_are_scored_together_have_the_scores_of_each(monkeypatch, seed):
+    model, text, target = make_case(seed)
     explained = Explained.of(model, text, None, {}, pad_to=20)
     forward, (fed, asked) = explained.forward(Edits()), explained.rows_of_gold(target)
     sources, visible = (np.tile(row, (4, 1)) for row in (forward.ids, forward.visible))
@@ -73,9 +74,9 @@ def test_sources_that_are_scored_together_have_the_scores_of_each(random_case, m
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
-def test_gradient_times_input_is_the_slope_along_the_row(random_case, monkeypatch, seed):
+def test_gradient_times_input_is_the_slope_along_the_row(monkeypatch, seed):
     """Scaling the row of one position by 1 + h changes the score by h times gradient times row."""
-    model, text, target = random_case(seed)
+    model, text, target = make_case(seed)
     source = model.source_tokenizer.frame(model.source_tokenizer.encode(text))
     framed = model.target_tokenizer.frame(model.target_tokenizer.encode(target))
     fed, asked = framed[:-1], framed[1:]

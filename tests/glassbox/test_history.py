@@ -14,17 +14,17 @@ from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sampl
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 
 PROGRESS = {"event": "progress", "loss": 2.0, "learning_rate": 0.1, "gradient_norm": 3.0, "epoch": 0}
 VALIDATED = {"event": "validated", "loss": 1.5, "metric": "exact_match", "value": 0.5, "best": True}
 
 
 @pytest.fixture
-def folder(case, tmp_path, random_model):
+def folder(case, tmp_path):
     """A run directory of two checkpoints, the second of which is the model."""
     case.model.save(tmp_path / "model.safetensors")
-    random_model(case.model.settings.model, 6).save(tmp_path / "checkpoints" / "step-0000100.safetensors")
+    make_model(6, **dict(case.model.settings.model)).save(tmp_path / "checkpoints" / "step-0000100.safetensors")
     case.model.save(tmp_path / "checkpoints" / "step-0000200.safetensors")
     write(
         tmp_path, [PROGRESS | {"step": 100}, VALIDATED | {"step": 100}, PROGRESS | {"step": 200, "loss": float("nan")}]
@@ -49,24 +49,24 @@ def test_the_history_is_told_and_a_number_that_is_not_finite_is_none(case, folde
     assert Trace.loads(trace.dumps()) == trace
 
 
-def test_the_text_goes_through_every_checkpoint(case, folder, random_model):
+def test_the_text_goes_through_every_checkpoint(case, folder):
     trace = explain(folder, case.text, history=True, num_beams=1)
     early, late = trace.training.checkpoints
     assert (early.step, late.step) == (100, 200)
     assert (late.text, late.score) == (trace.translation, trace.search.greedy.answers[0].score)
     assert late.tokens == [token.text for token in trace.tokens.target_out]
     np.testing.assert_allclose(late.attention, trace.array("evidence.attention"), atol=1e-4)
-    other = explain(random_model(case.model.settings.model, 6), case.text, num_beams=1)
+    other = explain(make_model(6, **dict(case.model.settings.model)), case.text, num_beams=1)
     assert early.text == other.translation
     np.testing.assert_allclose(early.attention, other.array("evidence.attention"), atol=1e-4)
 
 
 @pytest.mark.parametrize("most", [history.MAX_NUMBERS, 360, 100])
-def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, random_model, monkeypatch, most):
+def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, monkeypatch, most):
     """All tokens where they fit; otherwise tokens of the text, as many as fit."""
     monkeypatch.setattr(history, "MAX_NUMBERS", most)
     trace = explain(folder, case.text, history=True, num_beams=1, evidence=False)
-    files = (random_model(case.model.settings.model, 6), case.model)
+    files = (make_model(6, **dict(case.model.settings.model)), case.model)
     of_text = {"source_embedding.weight": trace.tokens.source, "target_embedding.weight": trace.tokens.target_out}
     for found, (name, tokens) in zip(trace.training.embeddings, of_text.items(), strict=True):
         everything = list(range(len(case.model.tensors[name])))
@@ -78,9 +78,8 @@ def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, r
     assert Trace.loads(trace.dumps()) == trace
 
 
-def test_one_embedding_of_both_sides_is_recorded_once(tmp_path, random_model):
-    shape = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="all")
-    model = random_model(shape, 3)
+def test_one_embedding_of_both_sides_is_recorded_once(tmp_path):
+    model = make_model(3, tied_embeddings="all")
     model.save(tmp_path / "model.safetensors")
     model.save(tmp_path / "checkpoints" / "step-0000100.safetensors")
     write(tmp_path, [PROGRESS | {"step": 100}])
@@ -197,8 +196,9 @@ def test_a_sample_of_a_wrong_form_is_passed_over(folder, samples):
     assert last_sample(folder) == "a"
 
 
-def test_a_checkpoint_of_another_model_is_refused(case, folder, random_model):
-    other = case.model.settings.model.model_copy(update={"norm": "post"})
-    random_model(other).save(folder / "checkpoints" / "step-0000150.safetensors")
+def test_a_checkpoint_of_another_model_is_refused(case, folder):
+    make_model(**dict(case.model.settings.model) | {"norm": "post"}).save(
+        folder / "checkpoints" / "step-0000150.safetensors"
+    )
     with pytest.raises(ModelFileError, match="of another model"):
         explain(folder, case.text, history=True, evidence=False)

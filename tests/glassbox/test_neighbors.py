@@ -53,19 +53,11 @@ def planted() -> ModelFile:
 
 
 def test_neighbors_have_the_cosines_computed_by_hand(planted: ModelFile) -> None:
-    found = neighbors(planted, "king", count=2)
-    assert [one.token for one in found.nearest] == ["prince", "man"]
-    assert [one.cosine for one in found.nearest] == pytest.approx([2 / 6**0.5, 0.5])
+    found = neighbors(planted, "king", count=100)
+    assert [one.token for one in found.nearest[:2]] == ["prince", "man"]
+    assert found.nearest[-1].token == "woman"
+    assert [one.cosine for one in found.nearest] == pytest.approx([2 / 6**0.5, 0.5, 0, 0, 0, -0.5])
     assert found.candidates == 6, "all words but the word itself, and no special token"
-
-
-def test_the_order_of_all_candidates_is_that_of_the_cosines(planted: ModelFile) -> None:
-    found = neighbors(planted, "queen", count=100)
-    assert {one.token for one in found.nearest} == PLANTED.keys() - {"queen"}
-    king, *rest = (np.array(PLANTED[word], float) for word in ("queen", *(one.token for one in found.nearest)))
-    expected = [king @ row / np.linalg.norm(king) / np.linalg.norm(row) for row in rest]
-    assert [one.cosine for one in found.nearest] == pytest.approx(expected)
-    assert expected == sorted(expected, reverse=True)
 
 
 def test_the_target_has_an_embedding_of_its_own(planted: ModelFile) -> None:
@@ -118,23 +110,18 @@ def test_a_token_that_is_not_in_the_vocabulary_names_the_nearest_by_edit_distanc
     assert "nearest: 'woman'" in (caught.value.expected or ""), "of equal distances, the one that differs in case"
 
 
-@pytest.mark.parametrize("token", ["§", "", "β" * 100])
+@pytest.mark.parametrize("token", ["§", "", "β" * 100_000])
 def test_tokens_that_share_no_character_are_not_called_near(planted: ModelFile, token: str) -> None:
     with pytest.raises(TextError) as caught:
         neighbors(planted, token)
     assert caught.value.expected == f"one of {len(planted.source_tokenizer)} tokens; none has a character of it"
+    assert len(str(caught.value)) < 500
 
 
 def test_a_token_of_the_other_side_is_named(planted: ModelFile) -> None:
     with pytest.raises(TextError) as caught:
         neighbors(planted, "koning")
     assert caught.value.hint == "the target vocabulary has it: --side target"
-
-
-def test_a_very_long_token_is_an_error_like_any_other(planted: ModelFile) -> None:
-    with pytest.raises(TextError) as caught:
-        neighbors(planted, "x" * 100_000)
-    assert len(str(caught.value)) < 500
 
 
 def test_a_token_is_normalized_as_a_text_is() -> None:

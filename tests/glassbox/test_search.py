@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.glassbox.schema import Search
 from glassformer.glassbox.search import largest, search
-from glassformer.paper.search import SearchConstraints, beam_search, greedy_search, length_penalty
+from glassformer.paper.search import SearchConstraints, beam_search, length_penalty
 from tests.paper.search.toys import Stepper, start
 
 BOS, EOS = 0, 1
@@ -74,15 +74,6 @@ def test_it_finds_what_the_search_of_the_engine_finds(
     for one, other in zip(found, expected, strict=True):
         assert math.isclose(one.score, other.score, abs_tol=1e-4)
         assert math.isclose(one.rank_score, other.rank_score, abs_tol=1e-4)
-
-
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10_000), vocabulary=st.integers(3, 7), longest=st.integers(1, 8))
-def test_one_beam_is_greedy_search(seed: int, vocabulary: int, longest: int) -> None:
-    next_log_probs = table(seed, vocabulary)
-    found = recorded(next_log_probs, space(longest), 1).answers[0]
-    expected = greedy_search(stepper(next_log_probs), start(1), 1, space(longest))[0][0]
-    assert (tuple(found.ids), found.finished) == (expected.ids, expected.finished)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

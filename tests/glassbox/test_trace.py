@@ -22,8 +22,7 @@ from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.torch import build_model
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import Translator
-from glassformer.paper import reference
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_case, make_model
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
 
@@ -34,9 +33,9 @@ SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
 @pytest.fixture(
     scope="module", params=[*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20))]
 )
-def drawn(request, random_case):
+def drawn(request):
     """A case drawn by chance, and its trace, padded a little."""
-    case = random_case(request.param)
+    case = make_case(request.param)
     return case, explain(case.model, case.text, target=case.target, num_beams=2, pad_to=9)
 
 
@@ -98,27 +97,11 @@ def test_every_step_says_what_it_is(trace):
         assert all(name in trace.tensors for name in step.inputs)
 
 
-def test_noting_changes_nothing(case):
-    model, settings = case.model, case.model.settings.model
-    ids = np.array([1, 4, 5, 2])
-    heard = []
-
-    def note(name, value, /, *made_of):
-        heard.append(name)
-        return value
-
-    noted = reference.encode(model.tensors, settings, ids, None, note)
-    np.testing.assert_array_equal(noted, reference.encode(model.tensors, settings, ids))
-    assert heard[0] == "source.ids"
-    assert "encoder.1.self_attention.weights" in heard
-
-
 # What FACTS says of a trace
 
 
-def test_heads_have_widths_of_their_own_and_the_scale_is_the_root_of_theirs(random_model):  # A14, A16
-    shape = ModelSettings(d_model=16, d_ff=4, n_heads=3, d_k=4, d_v=7, n_encoder_layers=1, n_decoder_layers=1)
-    trace = explain(random_model(shape), "abc", evidence=False)
+def test_heads_have_widths_of_their_own_and_the_scale_is_the_root_of_theirs():  # A14, A16
+    trace = explain(make_model(d_model=16, n_heads=3, d_k=4, d_v=7), "abc", evidence=False)
     assert trace.array("encoder.0.self.queries").shape == (3, 5, 4)
     assert trace.array("encoder.0.self.values").shape == (3, 5, 7)
     assert trace.array("encoder.0.self.concatenated").shape == (5, 21)
@@ -142,10 +125,9 @@ def test_the_encoder_runs_once_in_a_search(case):  # A25
     assert found.decoder_runs > 4
 
 
-def test_teacher_forcing_shifts_the_target_by_one(random_model):  # A23
+def test_teacher_forcing_shifts_the_target_by_one():  # A23
     english, dutch = "I love you very much", "Ik hou heel erg veel van jou"
-    shape = ModelSettings(d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    model = random_model(shape, kind="words", texts=([english], [dutch]))
+    model = make_model(kind="words", texts=([english], [dutch]))
     trace = explain(model, english, target=dutch, evidence=False)
     assert [token.text for token in trace.tokens.gold_in] == ["<bos>", *dutch.split()]
     assert [token.text for token in trace.tokens.gold] == [*dutch.split(), "<eos>"]
@@ -271,11 +253,8 @@ def test_another_document_is_refused(trace, change, where):
 # Bad input
 
 
-def test_a_text_over_the_limit_is_refused(random_model):
-    shape = ModelSettings(
-        d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, positions="learned", max_length=6
-    )
-    model = random_model(shape)
+def test_a_text_over_the_limit_is_refused():
+    model = make_model(positions="learned", max_length=6)
     assert explain(model, "abcd", evidence=False).passed
     with pytest.raises(TextError) as caught:
         explain(model, "abcde")

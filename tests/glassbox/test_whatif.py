@@ -24,7 +24,7 @@ from glassformer.glassbox.whatif import (
     parse_edit,
 )
 from glassformer.inference.engines.torch import build_model
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 
 WORDS = {
     "text x y": SetText("x y"),
@@ -135,19 +135,8 @@ def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zero
         np.testing.assert_array_equal(case.model.tensors[name], array)
 
 
-def test_a_layer_that_is_off_hands_its_input_on(case):
-    trace = explain(case.model, case.text, edits=["layer encoder.1 off"], evidence=False)
-    assert (trace.array("encoder.1.self.output") == 0).all()
-    np.testing.assert_array_equal(
-        trace.array("encoder.1.feed_forward.residual"), trace.array("encoder.0.feed_forward.residual")
-    )
-
-
-def test_without_learned_positions_the_table_might_be_zeros(random_model):
-    shape = ModelSettings(
-        d_model=8, d_ff=4, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, positions="learned", max_length=20
-    )
-    model = random_model(shape, 2)
+def test_without_learned_positions_the_table_might_be_zeros():
+    model = make_model(2, positions="learned", max_length=20)
     trace = explain(model, "abc", edits=["positions off"], evidence=False)
     zeros = with_zeros(model, ("source_positions.table", ALL), ("target_positions.table", ALL))
     np.testing.assert_allclose(trace.array("logits"), logits_of(zeros, trace), atol=1e-4)
