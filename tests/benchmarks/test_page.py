@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.glassbox.conftest import make_model
 
@@ -29,7 +28,7 @@ def playwright() -> Iterator[Any]:
 
 @pytest.fixture
 def model_file() -> ModelFile:
-    return make_model(ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 3)
+    return make_model(3, d_ff=10)
 
 
 @pytest.mark.medium

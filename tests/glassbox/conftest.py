@@ -36,11 +36,11 @@ def make_model(
     **shape: Any,
 ) -> ModelFile:
     """A model with drawn weights over small vocabularies, of the shape of SMALL but for what is given."""
-    model, side = SMALL.model_validate({**dict(SMALL), **shape}), SideSettings(kind=kind, **(side or {}))
-    shared = model.tied_embeddings == "all"
-    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side, shared=shared))
-    source = learn([*texts[0], *texts[1]] if shared else texts[0], side)
-    target = source if shared else learn(texts[1], side)
+    model = SMALL.model_validate(SMALL.model_dump(exclude_unset=True) | shape)
+    tokens, shared = SideSettings(kind=kind, **(side or {})), model.tied_embeddings == "all"
+    settings = Settings(model=model, tokens=TokenSettings(source=tokens, target=tokens, shared=shared))
+    source = learn([*texts[0], *texts[1]] if shared else texts[0], tokens)
+    target = source if shared else learn(texts[1], tokens)
     data = TrainingData(longest_target=6, source_counts=(3,) * len(source), target_counts=(5,) * len(target))
     return drawn_model(settings, source, target, seed, scale=size, gain=1.0, data=data)
 

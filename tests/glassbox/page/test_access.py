@@ -8,11 +8,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import TrainingData
-from glassformer.text import learn
-from tests.untrained import drawn_model
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
@@ -35,19 +31,10 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-def hostile_model() -> ModelFile:
-    """Words that would like to be something else, on both sides."""
-    side = SideSettings(kind="words")
-    model = ModelSettings(d_model=8, d_ff=6, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
-    vocabulary = learn([" ".join(HOSTILE)], side)
-    settings = Settings(model=model, tokens=TokenSettings(source=side, target=side))
-    return drawn_model(settings, vocabulary, vocabulary, 3, data=TrainingData(longest_target=6))
-
-
 def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any) -> None:
     text = " ".join(HOSTILE)
-    found = explain(hostile_model(), text, target=text, weights=True, num_beams=2)
-    window.open(found)
+    model = make_model(3, "words", texts=([text], [text]), n_decoder_layers=2)
+    window.open(explain(model, text, target=text, weights=True, num_beams=2))
     window.page.set_viewport_size({"width": 390, "height": 844})
     for name in window.panels:
         window.panel(name)
@@ -84,9 +71,9 @@ def test_an_open_page_computes_nothing_while_nobody_changes_it(window: Any, trac
 
 
 @pytest.mark.medium
-def test_large_matrices_are_shown_through_a_window(window: Any, random_model: Any) -> None:
-    settings = ModelSettings(d_model=600, d_ff=900, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
-    window.open(explain(random_model(settings, size=0.05), "abc", weights=True, num_beams=2), "norm")
+def test_large_matrices_are_shown_through_a_window(window: Any) -> None:
+    model = make_model(size=0.05, d_model=600, d_ff=900, d_k=4, tied_embeddings="target")
+    window.open(explain(model, "abc", weights=True, num_beams=2), "norm")
     assert window.page.locator("[data-stage$='cross.residual'] td[data-cell]").count() <= 20 * 26
     assert "× 600; the table shows rows" in window.text("[data-stage$='cross.residual'] .overview")
     window.page.focus("[data-stage$='cross.residual'] input[type=range]")

@@ -12,20 +12,17 @@ from glassformer import analogy, neighbors
 from glassformer.glassbox.run_records import CheckpointAnswer, EmbeddingHistory, Training
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import ModelFile
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
 WORDS = ["hello, my friend the ship sails tonight.", "morning evening good where is captain", "hello, captain"]
-SIZE: dict[str, Any] = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
 
 @pytest.fixture(scope="module")
-def model(random_model: Any) -> ModelFile:
-    shape = ModelSettings(**SIZE, tied_embeddings="none")
-    found: ModelFile = random_model(shape, 5, "words", texts=(WORDS, ["hallo, mijn vriend", "het schip vaart"]))
-    return found
+def model() -> ModelFile:
+    return make_model(5, "words", texts=(WORDS, ["hallo, mijn vriend", "het schip vaart"]))
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +32,7 @@ def words(model: ModelFile) -> Trace:
 
 def ordinary(model: ModelFile, side: str) -> list[str]:
     """The tokens in the order of the page's lists."""
-    vocabulary = (model.source_tokenizer if side == "source" else model.target_tokenizer).vocabulary
-    special = set(vocabulary.specials.values())
-    return [piece for i, piece in enumerate(vocabulary.pieces) if i not in special]
+    return [*(model.source_tokenizer if side == "source" else model.target_tokenizer).vocabulary.ordinary]
 
 
 def lines(window: Any, section: str) -> list[tuple[str, float]]:
@@ -94,10 +89,9 @@ def test_no_label_of_the_map_is_cut_by_its_edge(window: Any, words: Trace, width
     assert {"hello,", "tonight."} <= set(labels)
 
 
-def test_the_label_of_a_hidden_token_at_the_right_edge_goes_to_the_left(window: Any, random_model: Any) -> None:
+def test_the_label_of_a_hidden_token_at_the_right_edge_goes_to_the_left(window: Any) -> None:
     """Two tokens at the same place: the label of one is hidden, and shown when it is pointed at."""
-    shape = ModelSettings(**SIZE, tied_embeddings="none")
-    model = random_model(shape, 5, "words", texts=(WORDS, ["hallo, mijn vriend"]))
+    model = make_model(5, "words", texts=(WORDS, ["hallo, mijn vriend"]))
     ids = [model.source_tokenizer.vocabulary.lookup(token) for token in ("hello,", "tonight.", "captain")]
     rows = model.tensors["source_embedding.weight"]
     rows[:] = 0.0

@@ -11,8 +11,8 @@ import pytest
 from glassformer.glassbox.report import report_html, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
 from tests.browser import seen_before_reading
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
@@ -32,11 +32,10 @@ def test_the_page_says_that_it_opens_before_it_reads_the_trace(browser: Any, tra
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bytes", "bpe", "unigram"])
-def test_a_typed_text_gives_what_python_gives(window: Any, random_model: Any, kind: str) -> None:
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=2, tied_embeddings="none")
+def test_a_typed_text_gives_what_python_gives(window: Any, kind: str) -> None:
     texts = (["ab cd", "éa b"], ["xy z", "zy x"])
     more = {"algorithm": kind, "vocabulary_size": 30} if kind in ("bpe", "unigram") else {}
-    model = random_model(shape, 5, "subwords" if more else kind, texts=texts, **more)
+    model = make_model(5, "subwords" if more else kind, texts=texts, side=more, n_decoder_layers=2)
     window.open(explain(model, "ab cd", weights=True, num_beams=3), "search")
     for text in ("cd ab", "éa"):
         expected = explain(model, text, num_beams=3)
@@ -123,27 +122,35 @@ def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, tra
 # What if
 
 
-def test_the_card_marks_the_tokens_that_differ_and_each_edit_is_removed_by_itself(
+def test_the_card_has_the_answers_of_the_command_line_and_each_edit_is_removed_by_itself(
     window: Any, case: Any, trace: Trace
 ) -> None:
     edits = ["positions off", "head decoder.1.cross 1 off"]
     expected = explain(case.model, case.text, edits=edits, num_beams=3)
-    window.open(trace, "whatif")
-    for words in edits:
-        window.press(f"toggle-{words}")
-        window.settle()
-    after = window.text("[data-side='after'] .token").replace("␣", " ")
-    assert after == expected.search.beam.answers[0].text or "(empty)" in after
     assert expected.difference is not None
-    first = expected.difference.beam.first_changed_step
-    verdict = window.text(".verdict")
-    assert (f"≠ from step {first} on" in verdict) if first is not None else ("= the same answer" in verdict)
+    window.open(trace)
+    for panel, key in (("whatif", f"toggle-{edits[0]}"), ("heads", edits[1])):
+        window.panel(panel)
+        window.press(key)
+        window.settle()
+    window.panel("whatif")
+    beam, greedy = expected.difference.beam, expected.difference.greedy
+    for side, answer in (("before", beam.before), ("after", beam.after)):
+        assert window.text(f"[data-side='{side}'] .token") == (answer.text.replace(" ", "␣") or "(empty)")
+    verdict, command = window.text(".verdict"), window.page.get_attribute("[data-key='copy-command']", "title")
+    for step in (beam.first_changed_step, greedy.first_changed_step):
+        assert ("the same" if step is None else f"from step {step} on") in verdict
+    assert all(f"--edit '{words}'" in command for words in edits)
+    assert window.checks()[1] == 0
     window.panel("tokens")
     window.press(f"edit-{edits[0]}")
     window.settle()
     assert window.all(".edited .pill", "each.innerText.replace(' ✕', '')") == [edits[1]]
     single = explain(case.model, case.text, edits=edits[1:], num_beams=3)
     assert window.text("dd .output") == (single.translation or "(empty)")
+    window.press("edit-none")
+    window.settle()
+    assert window.page.locator(".edited").count() == 0
 
 
 def test_before_after_and_difference_are_those_of_the_tensors(window: Any, case: Any, trace: Trace) -> None:

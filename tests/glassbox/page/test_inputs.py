@@ -6,16 +6,16 @@ from typing import Any
 
 from glassformer.before.grow import grow_model
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings, SideSettings, TokenSettings
+from glassformer.paper.settings import SideSettings, TokenSettings
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
+from tests.glassbox.conftest import make_model
 
 TEXT = {"text": "abc", "beams": "V;PST"}  # named as other fields of the form are
 
 
-def test_another_symbol_gives_what_the_command_line_gives(window: Any, random_model: Any) -> None:
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    plain, side = random_model(shape, 5), SideSettings(kind="characters")
+def test_another_symbol_gives_what_the_command_line_gives(window: Any) -> None:
+    plain, side = make_model(5), SideSettings(kind="characters")
     letters = ["".join(one.vocabulary.ordinary) for one in (plain.source_tokenizer, plain.target_tokenizer)]
     pairs = [(compose([letters[0], "V;PST;PRS"]), letters[1])]
     tokens = TokenSettings(shared=False, source=side, target=side)

@@ -109,7 +109,9 @@ def test_a_score_has_its_place_its_terms_and_its_product(window: Any, trace: Tra
     window.press("terms-size")
     ranked = window.all("#inspector [data-term]", "Number(each.dataset.term)")
     assert ranked == sorted(plain, key=abs, reverse=True) != plain
-    assert sum(ranked) == pytest.approx(float(trace.array("decoder.1.cross.scores")[0, 1, 2]), abs=1e-5)
+    assert len(ranked) == trace.axes["d_k"].length
+    for total in (sum(ranked), float(window.page.get_attribute("#inspector [data-sum]", "data-sum"))):
+        assert total == pytest.approx(float(trace.array("decoder.1.cross.scores")[0, 1, 2]), abs=1e-5)
     bars = window.all("#inspector .size-bar", "parseFloat(each.style.getPropertyValue('--fraction'))")
     assert bars == pytest.approx([abs(term) / abs(ranked[0]) * 100 for term in ranked])
     marks = """(kind) => { const mark = document.querySelector(`#inspector .product .spot.${kind}`);

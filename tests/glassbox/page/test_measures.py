@@ -13,7 +13,7 @@ from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
@@ -174,18 +174,15 @@ def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, wi
     assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
 
 
-def test_the_difference_is_marked_inside_the_answer(window: Any, trace: Trace) -> None:
-    examples = [WrongAnswer("abc", "May 1833", "Mai 183x", -1.0)]
-    window.open(replace(trace, errors=Errors(100, 1, examples)), "errors")
+def test_the_difference_is_marked_inside_the_answer_and_an_error_is_opened_in_the_page_or_with_a_command(
+    window: Any, trace: Trace
+) -> None:
+    found = replace(trace, errors=Errors(100, 1, [WrongAnswer("cab", "May 1833", "Mai 183x", -1.0)]))
+    window.open(found, "errors")
     gold, answer = window.page.locator(".diff").all()
     assert gold.locator("mark").all_inner_texts() == ["y", "3"]
     assert answer.locator("mark").all_inner_texts() == ["i", "x"]
     assert answer.inner_text() == "Mai␣183x"
-
-
-def test_an_error_is_opened_in_the_page_or_with_a_command(window: Any, trace: Trace) -> None:
-    found = replace(trace, errors=Errors(100, 1, [WrongAnswer("cab", "May 1833", "Mai 183x", -1.0)]))
-    window.open(found, "errors")
     window.page.click("td button")
     window.page.wait_for_selector("dd:has-text('cab')")
     window.open(without_weights(found), "errors")
@@ -195,10 +192,9 @@ def test_an_error_is_opened_in_the_page_or_with_a_command(window: Any, trace: Tr
     assert "…" not in command
 
 
-def test_labels_of_the_embedding_map_do_not_overlap(window: Any, random_model: Any) -> None:
+def test_labels_of_the_embedding_map_do_not_overlap(window: Any) -> None:
     words = [" ".join(f"word{i}" for i in range(first, first + 12)) for first in range(0, 96, 12)]
-    shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    model = random_model(shape, 5, "words", texts=(words, words))
+    model = make_model(5, "words", texts=(words, words))
     window.open(explain(model, "word1 word2", weights=True, num_beams=2), "space")
     boxes = window.run(
         """return [...document.querySelectorAll('.point:not(.crowded) text')].map((each) => {
@@ -217,9 +213,8 @@ def test_labels_of_the_embedding_map_do_not_overlap(window: Any, random_model: A
     assert hidden.locator("text").evaluate("(each) => getComputedStyle(each).visibility") == "visible"
 
 
-def test_the_frame_of_an_overview_is_dragged(window: Any, random_model: Any) -> None:
-    shape = ModelSettings(d_model=96, d_ff=8, n_heads=2, d_k=4, n_encoder_layers=1, n_decoder_layers=1)
-    window.open(explain(random_model(shape, size=0.05), "abc", weights=True, num_beams=2), "embedding")
+def test_the_frame_of_an_overview_is_dragged(window: Any) -> None:
+    window.open(explain(make_model(size=0.05, d_model=96, d_k=4), "abc", weights=True, num_beams=2), "embedding")
     card = "[data-stage='source.input']"
     box = window.page.locator(f"{card} .map").bounding_box()
     assert box["width"] >= window.page.locator(f"{card} .matrix").bounding_box()["width"] - 2

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import random
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_case, make_model
+from tests.glassbox.test_checks import changed
 
 pytestmark = pytest.mark.browser
 
@@ -78,13 +76,11 @@ return { wrong, missing, largest, made: plain(made), expected: plain(expected) }
 
 @pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 24), marks=pytest.mark.slow)])
 @pytest.mark.medium
-def test_the_page_computes_what_python_computes(
-    window: Any, trace: Trace, random_case: Callable[[int], Any], seeds: range
-) -> None:
+def test_the_page_computes_what_python_computes(window: Any, trace: Trace, seeds: range) -> None:
     """Each kind of edit in a model of its own; the slow form has another model for each."""
     window.open(trace)
     for seed in seeds:
-        case, words = random_case(seed), EDITS[seed % len(EDITS)]
+        case, words = make_case(seed), EDITS[seed % len(EDITS)]
         base = explain(case.model, case.text, weights=True, num_beams=3, num_return_sequences=1 + seed % 2)
         edited = explain(
             case.model, case.text, weights=True, num_beams=3, num_return_sequences=1 + seed % 2, edits=words
@@ -96,12 +92,9 @@ def test_the_page_computes_what_python_computes(
         assert found["made"] == found["expected"], seed
 
 
-def test_the_page_normalizes_text_as_the_model_does(
-    window: Any, trace: Trace, random_model: Callable[..., Any]
-) -> None:
+def test_the_page_normalizes_text_as_the_model_does(window: Any, trace: Trace) -> None:
     """Decomposed syllables (NFD) are forced in parts, and the output is composed (NFC)."""
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    model = random_model(shape, 5, texts=(["가나다", "강"], ["너머", "험"]), normalization="NFD")
+    model = make_model(5, texts=(["가나다", "강"], ["너머", "험"]), side={"normalization": "NFD"})
     window.open(trace)
     base = explain(model, "나가", weights=True, num_beams=3).dumps()
     for words in ("token 1=\u1100", "prefix 너"):
@@ -125,59 +118,34 @@ def test_fifty_random_cells_of_each_panel_are_the_numbers_of_the_contract(window
             assert text == shown(float(number)), (tensor, index)
 
 
-def numbers_of(document: dict[str, Any], name: str) -> np.ndarray:
-    tensor = document["tensors"][name]
-    shape = [document["axes"][axis]["length"] for axis in tensor["axes"]]
-    return np.frombuffer(base64.b64decode(tensor["data"]), "<f4").reshape(shape).copy()
-
-
-def put(document: dict[str, Any], name: str, numbers: np.ndarray) -> None:
-    document["tensors"][name]["data"] = base64.b64encode(np.ascontiguousarray(numbers).tobytes()).decode()
-
-
-def mutate(document: dict[str, Any], kind: str) -> str:
-    """Change a trace in one way; the tensor that is wrong then."""
-    tensors, axes = document["tensors"], document["axes"]
-    match kind:
-        case "a changed number":
-            numbers = numbers_of(document, "decoder.0.cross.weights")
-            numbers[0, 1, 2] += 0.01
-            put(document, "decoder.0.cross.weights", numbers)
-        case "a transposed tensor":
-            put(document, "encoder.0.self.scores", numbers_of(document, "encoder.0.self.scores").transpose(0, 2, 1))
-            return "encoder.0.self.scores"
-        case "turned axes":
-            tensors["encoder.0.self.weights"]["axes"] = ["head", "source_key", "source"]
-            return "encoder.0.self.weights"
-        case "a dropped scale":
-            tensors["decoder.0.self.scaled"]["data"] = tensors["decoder.0.self.scores"]["data"]
-            return "decoder.0.self.scaled"
-        case "swapped labels":
-            axes["source_key"]["labels"].reverse()
-        case "labels that are not shifted":
-            axes["target"]["predicted"] = axes["target"]["labels"]
-    return "decoder.0.cross.weights"
-
-
-MUTATIONS = (
-    "a changed number", "a transposed tensor", "turned axes", "a dropped scale", "swapped labels",
-    "labels that are not shifted",
-)  # fmt: skip
+def mutations(trace: Trace) -> dict[str, tuple[str, Trace]]:
+    """A trace that is changed in one way, and the tensor that is wrong then."""
+    weights, scores, own = "decoder.0.cross.weights", "encoder.0.self.scores", "encoder.0.self.weights"
+    numbers, scaled = trace.array(weights).copy(), "decoder.0.self.scaled"
+    numbers[0, 1, 2] += 0.01
+    keys, target = trace.axes["source_key"], trace.axes["target"]
+    swapped, late = replace(keys, labels=keys.labels[::-1]), replace(target, predicted=target.labels)
+    return {
+        "a changed number": (weights, changed(trace, weights, numbers)),
+        "a transposed tensor": (scores, changed(trace, scores, trace.array(scores).transpose(0, 2, 1))),
+        "turned axes": (own, changed(trace, own, trace.array(own), ["head", "source_key", "source"])),
+        "a dropped scale": (scaled, changed(trace, scaled, trace.array("decoder.0.self.scores"))),
+        "swapped labels": (weights, replace(trace, axes=trace.axes | {"source_key": swapped})),
+        "labels that are not shifted": (weights, replace(trace, axes=trace.axes | {"target": late})),
+    }
 
 
 def test_a_mutation_turns_its_step_red(window: Any, trace: Trace) -> None:
     program = """const { Trace } = await import('glassbox/trace.js');
     return new Trace(JSON.parse(given[0])).verdict(given[1]).passed;"""
-    for kind in MUTATIONS:
-        document = json.loads(trace.dumps())
-        name = mutate(document, kind)
-        if kind == MUTATIONS[0]:
-            window.open(document, "attention")
+    for kind, (name, mutated) in mutations(trace).items():
+        if kind == "a changed number":
+            window.open(mutated, "attention")
             assert window.checks()[1] > 0
             window.page.select_option("[data-key='attention']", name.rpartition(".")[0])
             assert window.text(f"[data-stage='{name}'] .badge") == "✗ wrong"
             assert window.text("[data-checks]").startswith("✗")
-        assert window.run(program, [json.dumps(document), name]) is False, kind
+        assert window.run(program, [mutated.dumps(), name]) is False, kind
         assert window.run(program, [trace.dumps(), name]) is True, kind
 
 

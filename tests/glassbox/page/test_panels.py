@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
@@ -53,67 +53,14 @@ def test_the_terms_of_a_cell_add_up_to_it(window: Any, trace: Trace) -> None:
             assert sum(row["cells"][-1] for row in found["rows"]) == pytest.approx(found["sum"], abs=1e-9)
 
 
-def test_a_click_leads_from_a_cell_to_its_terms_and_on_to_its_operands(window: Any, trace: Trace) -> None:
-    window.open(trace, "attention")
-    window.page.click("[data-stage='decoder.1.cross.scores'] td[data-cell='0,1,2']")
-    number = float(trace.array("decoder.1.cross.scores")[0, 1, 2])
-    assert window.value == number
-    terms = window.all("[data-term]", "Number(each.dataset.term)")
-    assert len(terms) == trace.axes["d_k"].length
-    assert sum(terms) == pytest.approx(number, abs=1e-5)
-    assert float(window.page.get_attribute("#inspector [data-sum]", "data-sum")) == pytest.approx(number, abs=1e-5)
-    window.press("input-decoder.1.cross.queries")
-    assert window.text("h1") == "Q, K, V"
-    window.press("close")
-    assert not window.page.locator("#inspector").is_visible()
-
-
-def test_switching_off_a_head_gives_what_the_command_line_gives(window: Any, case: Any, trace: Trace) -> None:
-    words = "head decoder.1.cross 1 off"
-    expected = explain(case.model, case.text, edits=[words], num_beams=3)
-    window.open(trace, "heads")
-    window.press(words)
-    window.settle()
-    window.panel("whatif")
-    assert expected.difference is not None
-    beam, greedy = expected.difference.beam, expected.difference.greedy
-    visible = str.maketrans(" ", "␣")
-    for side, answer in (("before", beam.before), ("after", beam.after)):
-        assert window.text(f"[data-side='{side}'] .token") == answer.text.translate(visible)
-    verdict = window.text(".verdict")
-    for step in (beam.first_changed_step, greedy.first_changed_step):
-        assert ("the same" if step is None else f"from step {step} on") in verdict
-    assert f"--edit '{words}'" in str(window.page.get_attribute("[data-key='copy-command']", "title"))
-    assert window.checks()[1] == 0
-    window.press("edit-none")
-    window.settle()
-    assert window.page.locator(".edited").count() == 0
-
-
-def test_a_subword_is_forced_by_a_click(window: Any, random_model: Any) -> None:
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
+def test_a_subword_is_forced_by_a_click(window: Any) -> None:
     words = ["red green blue", "green grey"] * 3
-    model = random_model(shape, 5, "subwords", texts=(words, words), vocabulary_size=30)
+    model = make_model(5, "subwords", texts=(words, words), side={"vocabulary_size": 30})
     window.open(explain(model, "red grey", weights=True, num_beams=3), "logits")
     keys = window.all("[data-key^='force-']", "each.dataset.key")
     window.press(keys[1])
     window.settle()
     assert "--edit 'prefix " in str(window.page.get_attribute("[data-key='copy-command']", "title"))
-
-
-def test_an_edit_that_does_not_fit_says_so_and_changes_nothing(window: Any, trace: Trace) -> None:
-    window.open(trace, "whatif")
-    for words in (
-        "hed encoder.0.self 1 off",
-        "head encoder.0.self 9 off",
-        "layer encoder.7 off",
-        "token 0=a",
-        "prefix ?",
-    ):
-        window.page.fill("[data-key='typed']", words)
-        window.press("apply")
-        window.page.wait_for_selector(".edited .wrong")
-        assert window.page.locator(".edited .pill").count() == 0
 
 
 def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_translation(window: Any, trace: Trace) -> None:

@@ -12,6 +12,7 @@ from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
+from tests.glassbox.conftest import make_case
 from tests.glassbox.page.test_axe import axe, violations
 from tests.glassbox.page.test_sizes import FAULTS
 from tests.glassbox.page.test_walk import WIDER
@@ -68,11 +69,9 @@ def place_of(words: str) -> tuple[str, int | None, int]:
 
 
 @pytest.mark.parametrize(("seed", "other_text"), [(5, "gcb"), (19, "gcb"), (21, "fgedgfa")])
-def test_every_patch_has_the_effect_that_the_reference_computes(
-    window: Any, random_case: Any, seed: int, other_text: str
-) -> None:
+def test_every_patch_has_the_effect_that_the_reference_computes(window: Any, seed: int, other_text: str) -> None:
     """Each alone, and the heads that explain 95 % of the difference: a longer, a shorter and an equally long text."""
-    model, text, _ = random_case(seed)
+    model, text, _ = make_case(seed)
     trace = explain(model, text, weights=True, num_beams=1)
     window.open(trace)
     ids, fed = ([token.id for token in tokens] for tokens in (trace.tokens.source, trace.tokens.target_in))
@@ -224,7 +223,7 @@ def test_the_parts_of_a_logit_are_what_heads_and_sublayers_add(window: Any, trac
     assert window.text("h1") == "Attention"
 
 
-def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trace: Trace, random_case: Any) -> None:
+def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trace: Trace) -> None:
     program = """const { Trace } = await import('glassbox/trace.js');
     const { attribute } = await import('glassbox/attribution.js');
     const trace = new Trace(JSON.parse(given.trace));
@@ -232,7 +231,7 @@ def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trac
     return given.cells.map((cell) => sum(attribute(trace, ...cell)));"""
     window.open(trace)
     for seed in (3, 5, 19, 21):
-        model, text, target = random_case(seed)
+        model, text, target = make_case(seed)
         found = explain(model, text, target=target, weights=True, num_beams=1)
         logits = {name: found.array(name)[:3] for name in ("logits", "gold.logits")}
         cells = [(name, row, token) for name, rows in logits.items() for row, token in np.ndindex(*rows.shape)]
@@ -241,6 +240,11 @@ def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trac
 
 
 NO_FIT = {
+    "hed encoder.0.self 1 off": "cannot read the edit “hed encoder.0.self 1 off”",
+    "head encoder.0.self 9 off": "there is no head 9",
+    "layer encoder.7 off": "there is no layer encoder.7",
+    "token 0=a": "there is no source token 0 that can be edited",
+    "prefix ?": "“?” is not in the target vocabulary",
     "text " + "a" * 600: "the text is longer than the model takes: 600 tokens, at most",
     "patch encoder.0 row 1": "a patch needs another text",
     "text abcde; patch encoder.0 row 1": "a patch needs another text",
@@ -251,7 +255,7 @@ NO_FIT = {
 }
 
 
-def test_another_text_or_patch_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
+def test_an_edit_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
     """In the page, and where its modules apply edits."""
     window.open(trace, "whatif")
     first = next(iter(NO_FIT))

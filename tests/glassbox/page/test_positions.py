@@ -11,11 +11,9 @@ from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
-
-SMALL: dict[str, Any] = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
 
 def read(window: Any, table: str, which: int, cell: tuple[int, int]) -> str:
@@ -61,9 +59,9 @@ def test_the_arrow_keys_read_the_picture(window: Any, trace: Trace) -> None:
     assert number(found) == pytest.approx(0.1411, abs=1e-9)
 
 
-def test_a_learned_table_is_next_to_sinusoids(window: Any, random_model: Any) -> None:
-    shape = ModelSettings(**SMALL, positions="learned", max_length=20, position_base=100.0)
-    trace = explain(random_model(shape, 4), "abcd", weights=True, num_beams=2)
+def test_a_learned_table_is_next_to_sinusoids(window: Any) -> None:
+    model = make_model(4, positions="learned", max_length=20, position_base=100.0)
+    trace = explain(model, "abcd", weights=True, num_beams=2)
     window.open(trace, "embedding")
     assert window.all("[data-table]", "each.dataset.table") == ["learned", "sinusoidal"]
     for part in ("source", "target"):

@@ -16,7 +16,7 @@ from glassformer.glassbox.report import without_weights
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import ModelSettings
+from tests.glassbox.conftest import make_model
 from tests.glassbox.page.conftest import attentions
 
 pytestmark = pytest.mark.browser
@@ -244,9 +244,8 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
 
 
 @pytest.mark.parametrize("text", ["a", "g"])
-def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, random_model: Any, text: str) -> None:
-    shape = ModelSettings(d_model=8, d_ff=10, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    window.open(explain(random_model(shape, 3), text, weights=True, num_beams=2, max_new_tokens=1), "story")
+def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, text: str) -> None:
+    window.open(explain(make_model(3, n_heads=1), text, weights=True, num_beams=2, max_new_tokens=1), "story")
     assert "Its decoder has one layer" in words(window)
     for at in range(N_QUESTIONS + 1):
         window.press(f"question-{at}")
@@ -288,9 +287,8 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
 
 
 @pytest.mark.medium
-def test_heads_that_share_their_work_change_the_answer_together_as_in_python(window: Any, random_model: Any) -> None:
-    small = {"d_model": 16, "d_ff": 16, "n_heads": 6, "d_k": 3, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    model = random_model(ModelSettings(**small, norm="pre", tied_embeddings="none"), 1, size=0.15)
+def test_heads_that_share_their_work_change_the_answer_together_as_in_python(window: Any) -> None:
+    model = make_model(1, size=0.15, d_model=16, d_ff=16, n_heads=6, d_k=3, norm="pre")
 
     def answer(*edits: str) -> str:
         return explain(model, "abcde", edits=edits, num_beams=1, max_new_tokens=8, evidence=False).translation
@@ -476,10 +474,9 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace) -> None:
         assert not any(window.all(".story svg:not(.heat)", outside)), (width, at)
 
 
-def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any, random_model: Any) -> None:
+def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any) -> None:
     words = [" ".join(f"word{i}" for i in range(60))]
-    shape = ModelSettings(d_model=8, d_ff=8, n_heads=1, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
-    model = random_model(shape, 5, "words", texts=(words, words))
+    model = make_model(5, "words", texts=(words, words))
     window.open(explain(model, words[0], weights=True, num_beams=2), "story")
     figure = window.page.locator(".story figure").bounding_box()
     for first in (".story-token[data-at='s0']", ".story-token[data-at='t0']"):
