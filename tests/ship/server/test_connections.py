@@ -62,20 +62,6 @@ def test_a_body_without_end_is_refused_and_the_others_are_served(patient: Runnin
         assert patient.complaints() == ""
 
 
-def test_a_head_without_end_is_refused(patient: Running) -> None:
-    with patient.connect() as opened:
-        opened.sendall(b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 100)
-        sent = 0
-        with contextlib.suppress(ConnectionError):
-            while sent < 10 * HEAD_BYTES:
-                opened.sendall(b"x" * 1000)
-                sent += 1000
-                time.sleep(0.001)
-        assert sent < 10 * HEAD_BYTES
-        assert patient.get() == {"status": "ok"}
-        assert patient.complaints() == ""
-
-
 def test_a_large_head_is_answered_with_431(patient: Running) -> None:
     with patient.connect() as opened:
         opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (HEAD_BYTES + 10))
@@ -149,16 +135,6 @@ def wait_until_refused(server: Running) -> None:
         while True:
             server.connect().close()
             time.sleep(0.01)
-
-
-def test_a_request_that_takes_too_long_gets_504_and_the_others_their_answers(slow_model: Path) -> None:
-    with running(slow_model, compute_seconds=1) as server, server.post("/api/trace", SLOW) as opened:
-        assert server.get() == {"status": "ok"}
-        status, answer = read_answer(opened)
-        assert (status, answer["error"]["what"]) == (504, "the computation took too long")
-        with server.post("/api/translate", {"texts": [""]}) as next_one:
-            assert read_answer(next_one)[0] == 200
-        assert server.complaints() == ""
 
 
 def test_a_connection_for_which_there_is_no_room_gets_503(slow_model: Path) -> None:

@@ -54,6 +54,7 @@ def test_every_answer_has_safe_headers(client: TestClient, path: str) -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Frame-Options"] == "DENY"
     assert "server" not in headers
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ import pytest
 from glassformer.errors import RunError
 from glassformer.ship.server.run import listen
 from tests.ship.server.serving import GUARD, commanded
-
-
-@pytest.fixture(scope="module")
-def address(model_path: Path) -> Iterator[str]:
-    """A server for requests that change nothing."""
-    with commanded("serve", model_path, "--port", "0", "--device", "cpu") as server:
-        yield f"http://127.0.0.1:{server.port}"
 
 
 def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
@@ -46,11 +38,12 @@ def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
     assert "Traceback" not in rest
 
 
-def test_a_body_that_is_far_too_large_gets_its_answer(address: str) -> None:
-    request = urllib.request.Request(f"{address}/api/translate", data=b"x" * 30_000_000)
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=GUARD)
-    caught.value.close()
+def test_a_body_that_is_far_too_large_gets_its_answer(model_path: Path) -> None:
+    with commanded("serve", model_path, "--port", "0", "--device", "cpu") as server:
+        address = f"http://127.0.0.1:{server.port}/api/translate"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(address, data=b"x" * 30_000_000, timeout=GUARD)
+        caught.value.close()
     assert caught.value.code == 413
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -87,12 +88,15 @@ def test_writing_to_a_link_replaces_its_target(tmp_path):
     assert sorted(file.name for file in (tmp_path / "there").iterdir()) == ["new", "old"]
 
 
-def test_check_writable_finds_a_path_that_cannot_be_written(tmp_path):
+def test_a_path_that_cannot_be_written_is_an_error_and_found_before(tmp_path):
     (tmp_path / "file").write_text("old")
-    for path in (tmp_path / "file" / "a.txt", tmp_path):
+    through = [tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"]
+    for path, refuse in product((*through, tmp_path), (check_writable, lambda path: write_text(path, "new"))):
         with pytest.raises(RunError, match="cannot write the file") as caught:
-            check_writable(path)
+            refuse(path)
         assert caught.value.where == str(path)
+        assert (caught.value.hint == "a part of this path is a file; choose another path") == (path in through)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
     (tmp_path / "link").symlink_to(tmp_path / "new" / "b.txt")
     for path in (tmp_path / "file", tmp_path / "new" / "deep" / "a.txt", tmp_path / "link", Path(os.devnull)):
         check_writable(path)
@@ -106,22 +110,6 @@ def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
     path.chmod(0o600)
     write_text(path, "new")
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_path_through_a_file_is_an_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "a.txt", tmp_path / "file" / "deep" / "a.txt"):
-        with pytest.raises(RunError, match="cannot write the file") as caught:
-            write_text(path, "new")
-        assert caught.value.where == str(path)
-        assert caught.value.hint == "a part of this path is a file; choose another path"
-
-
-def test_writing_to_a_folder_is_an_error_and_the_folder_is_kept(tmp_path):
-    (tmp_path / "a.txt").mkdir()
-    with pytest.raises(RunError, match="cannot write the file"):
-        write_text(tmp_path / "a.txt", "new")
-    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])

@@ -81,20 +81,6 @@ def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch
         pass
 
 
-def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "file" / "run").locked():
-        pass
-
-
-def test_a_new_run_directory_is_empty_except_for_its_checkpoints(tmp_path):
-    directory = RunDirectory(tmp_path / "deep" / "run")
-    directory.create(overwrite=False)
-    assert tree(directory.path) == {"checkpoints"}
-    (tmp_path / "empty").mkdir()
-    RunDirectory(tmp_path / "empty").create(overwrite=False)
-
-
 def test_checkpoints_and_snapshots_are_listed_together_by_their_step(tmp_path):
     directory = finished_run(tmp_path)
     for path in (directory.checkpoint(10_000_000), directory.checkpoint(20), directory.snapshot(3000)):
@@ -143,30 +129,20 @@ def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite, names)
     assert tree(tmp_path) == {*names, "checkpoints"}
 
 
-def test_a_run_with_other_files_is_never_overwritten(tmp_path):
-    directory = finished_run(tmp_path)
-    for number in range(7):
-        (tmp_path / f"notes-{number}.txt").write_text("mine")
-    before = tree(tmp_path)
-    with pytest.raises(RunError, match="the directory contains other files") as caught:
-        directory.create(overwrite=True)
-    assert caught.value.got == "notes-0.txt, notes-1.txt, notes-2.txt, notes-3.txt, notes-4.txt, …"
-    assert caught.value.hint == "move these files, or choose another --out"
-    assert tree(tmp_path) == before
-
-
-def test_other_files_among_the_checkpoints_are_never_overwritten(tmp_path):
+def test_a_run_with_other_files_also_among_the_checkpoints_is_never_overwritten(tmp_path):
     directory = finished_run(tmp_path)
     for name in ("resume.safetensors", "snapshot-0000250.safetensors", ".resume.safetensors.1a2b3c4d.part"):
         (tmp_path / "checkpoints" / name).write_text("old")
-    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+    others = ["checkpoints/best-of-all.safetensors", "download.part", *(f"notes-{i}.txt" for i in range(5))]
+    for name in others:
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
     with pytest.raises(RunError, match="the directory contains other files") as caught:
         directory.create(overwrite=True)
-    assert caught.value.got == f"{Path('checkpoints/best-of-all.safetensors')}, download.part"
+    assert caught.value.got == ", ".join([*others[:5], "…"])
+    assert caught.value.hint == "move these files, or choose another --out"
     assert tree(tmp_path) == before
-    for name in ("checkpoints/best-of-all.safetensors", "download.part"):
+    for name in others:
         (tmp_path / name).unlink()
     directory.create(overwrite=True)
     directory.discard_replaced()
@@ -197,6 +173,8 @@ def test_a_run_directory_cannot_be_a_file(tmp_path, overwrite):
     with pytest.raises(RunError) as caught:
         RunDirectory(tmp_path / "run" / "deeper").create(overwrite=overwrite)
     assert caught.value.hint == "a part of this path is a file; choose another path"
+    with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "run" / "deeper").locked():
+        pass
     assert (tmp_path / "run").read_text() == "mine"
 
 
