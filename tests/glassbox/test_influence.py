@@ -11,10 +11,10 @@ from glassformer.errors import TooLongError, UsageError
 from glassformer.glassbox.influence import near_rows
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
+from glassformer.paper.settings import DecodingSettings, Settings, SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import learn
-from tests.untrained import listening_model
+from tests.untrained import SMALL, listening_model
 
 ROWS = dates(40, seed=3)
 TEXT, ANSWER = ROWS[17]
@@ -23,15 +23,7 @@ TEXT, ANSWER = ROWS[17]
 @pytest.fixture(scope="module", params=["pre", "post"])
 def model(request) -> ModelFile:
     source, target = (learn(texts, SideSettings(kind="characters")) for texts in zip(*ROWS, strict=True))
-    shape = ModelSettings(
-        d_model=16,
-        d_ff=16,
-        n_heads=2,
-        n_encoder_layers=1,
-        n_decoder_layers=2,
-        tied_embeddings="none",
-        norm=request.param,
-    )
+    shape = SMALL.model_copy(update={"n_decoder_layers": 2, "norm": request.param})
     settings = Settings(model=shape, decoding=DecodingSettings(max_new_tokens=20))
     return listening_model(settings, source, target, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,13 +147,7 @@ def test_a_side_or_a_number_that_is_not_valid_is_refused(planted: ModelFile, sid
 def test_a_token_that_was_never_trained_is_marked(planted: ModelFile) -> None:
     counts = [5] * len(planted.source_tokenizer)
     counts[id_of(planted.source_tokenizer, "prince")] = 0
-    model = ModelFile(
-        planted.settings,
-        planted.source_tokenizer,
-        planted.target_tokenizer,
-        planted.tensors,
-        TrainingData(source_counts=tuple(counts)),
-    )
+    model = replace(planted, data=TrainingData(source_counts=tuple(counts)))
     assert [(one.token, one.is_trained) for one in neighbors(model, "king", count=2).nearest] == [
         ("prince", False),
         ("man", True),

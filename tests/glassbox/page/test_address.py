@@ -71,9 +71,7 @@ def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(window: A
 
 def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace) -> None:
     window.open(trace)
-    window.page.fill("[name=text]", "gfab")
-    window.press("ask")
-    window.page.wait_for_selector("dd:has-text('gfab')")
+    window.ask("gfab")
     window.panel("whatif")
     window.press("toggle-causal off")
     window.settle()

@@ -39,9 +39,7 @@ def test_a_typed_text_gives_what_python_gives(window: Any, kind: str) -> None:
     window.open(explain(model, "ab cd", weights=True, num_beams=3), "search")
     for text in ("cd ab", "éa"):
         expected = explain(model, text, num_beams=3)
-        type_text(window, text)
-        window.page.wait_for_selector(f"dd:has-text('{text}')")
-        window.settle()
+        window.ask(text)
         assert window.text("dd .output") == (expected.translation or "(empty)")
         shown = window.text("[data-flow='tokens-source']").removeprefix("source").strip()
         assert shown.replace("␣", " ") == text  # of bytes too
@@ -103,9 +101,7 @@ def test_characters_that_the_model_does_not_know_are_said(window: Any, trace: Tr
 def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, trace: Trace) -> None:
     """The answers of the edited model, also where an edit changes weights."""
     window.open(trace, "whatif")
-    type_text(window, "gfab")
-    window.page.wait_for_selector("dd:has-text('gfab')")
-    window.settle()
+    window.ask("gfab")
     answers = set()
     for words in ("head decoder.1.cross 1 off", "attention encoder.0.self off", "layer decoder.1 off"):
         window.press(f"toggle-{words}")

@@ -122,15 +122,3 @@ def test_a_score_has_its_place_its_terms_and_its_product(window: Any, trace: Tra
     assert window.all("#panel .product", "[each.dataset.row, each.dataset.column]")[0] == ["1", "2"]
     window.page.locator("#inspector .product .heat").nth(2).click(position={"x": 1, "y": 1})
     assert window.text("#inspector .where").startswith("head 0 · step 0")
-
-
-@pytest.mark.medium
-def test_no_panel_shows_an_identifier_of_an_operation_or_an_axis(window: Any, trace: Trace) -> None:
-    window.open(trace)
-    for name in ("embedding", "qkv", "attention", "norm", "logits"):
-        window.panel(name)
-        for depth in ("words", "formula", "numbers"):
-            window.press(f"depth-{depth}")
-            found = window.text("#panel")
-            for word in ("matmul", "project_heads", "layer_norm", "source_key", "target_key", "log_softmax"):
-                assert word not in found, (name, depth, word)

@@ -17,6 +17,7 @@ AVOIDED = re.compile(
     r"|quantit(y|ies)|redone|trained|normed|look-up|colour\w*|grey|centre\w*|normalis\w*|neighbour\w*|favour\w*)\b",
     re.IGNORECASE,
 )
+IDENTIFIERS = re.compile("matmul|project_heads|layer_norm|source_key|target_key|log_softmax")
 NAMES = re.compile("This model was trained with")  # a model is trained
 VISIBLE = """
 const texts = [document.body.innerText];
@@ -41,6 +42,7 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, rows
         for depth in ("words", "formula", "numbers"):
             window.depth(depth)
             assert avoided_words(window) == [], (name, depth)
+            assert not IDENTIFIERS.findall(window.text("#panel")), (name, depth)
     window.panel("attention")
     window.press("view-mistakes")
     assert avoided_words(window) == []

@@ -21,6 +21,7 @@ from glassformer.ship.export import html, template
 from glassformer.ship.storage.modelfile import ModelFile, join
 from glassformer.ship.storage.records import TrainingData
 from tests.browser import PATIENCE, chromium, seen_before_reading
+from tests.glassbox.page import conftest as page
 from tests.ship.export.conftest import calibrated, restored
 from tests.untrained import character_model
 
@@ -39,24 +40,12 @@ def make_model() -> ModelFile:
     return character_model("abcdefg '<>&", "hijkl mn<b>", 16, model=SHAPE, scale=0.9, gain=1.0, data=data)
 
 
-class Window:
-    """The page. `complaints` are console messages, exceptions, and requests for anything but the file."""
+class Window(page.Window):
+    """The page, which may request nothing but its file."""
 
     def __init__(self, page: Any, folder: Path) -> None:
-        page.set_default_timeout(PATIENCE)
-        self.page, self.url = page, (folder / "index.html").as_uri()
-        self.complaints: list[str] = []
-        self._listeners = {
-            "console": lambda message: self.complaints.append(message.text) if message.type != "log" else None,
-            "pageerror": lambda error: self.complaints.append(str(error)[:500]),
-            "request": lambda request: self._see(request.url),
-        }
-        for event, listener in self._listeners.items():
-            page.on(event, listener)
-
-    def _see(self, url: str) -> None:
-        if not url.startswith(("data:", "blob:")) and url.split("?")[0] != self.url:
-            self.complaints.append(f"it requested {url}")
+        super().__init__(page, folder)
+        self.origin = self.url = (folder / "index.html").as_uri()
 
     def open(self, query: str = "") -> Window:
         self.page.goto(self.url + query)
@@ -103,11 +92,9 @@ class Window:
 
     def leave(self) -> None:
         """Leave the page blank and the only one, for another test."""
-        for event, listener in self._listeners.items():
-            self.page.remove_listener(event, listener)
-        for page in self.page.context.pages:
-            if page != self.page:
-                page.close()
+        for other in self.page.context.pages:
+            if other != self.page:
+                other.close()
         self.page.goto("about:blank")
 
     def drop(self, name: str, content: bytes) -> None:
@@ -153,17 +140,17 @@ def translator(model_file: ModelFile) -> Translator:
 
 
 @pytest.fixture(scope="module")
-def page(browser: Any) -> Any:
-    """The page that one test leaves to the next: a new one takes more processor time than most tests."""
-    return browser.new_page(viewport={"width": 1280, "height": 800})
+def kept(browser: Any, folder: Path) -> Window:
+    """The window that one test leaves to the next: a new page takes more processor time than most tests."""
+    return Window(browser.new_page(viewport={"width": 1280, "height": 800}), folder)
 
 
 @pytest.fixture
-def window(page: Any, folder: Path) -> Iterator[Window]:
-    opened = Window(page, folder)
-    yield opened
-    assert opened.complaints == []
-    opened.leave()
+def window(kept: Window) -> Iterator[Window]:
+    yield kept
+    complaints, kept.complaints = kept.complaints, []
+    kept.leave()
+    assert complaints == []
 
 
 def percent(score: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import random
 import subprocess
@@ -20,9 +21,9 @@ from glassformer.errors import MissingExtraError
 from glassformer.inference.translator import Translator
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
-from glassformer.ship.export.programs import Answer, run_answers
+from glassformer.ship.export.programs import Answer, read_answers
 from glassformer.ship.storage.modelfile import ModelFile
-from tests.ship.export.conftest import HAS_NODE, MODULES, assert_same, make_model
+from tests.ship.export.conftest import assert_same, make_model
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 reference = pytest.importorskip("onnx.reference", reason="the extra onnx is not installed")
@@ -209,32 +210,23 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 # The process
 
 
-PROGRAMS = [
-    pytest.param((sys.executable, "run.py"), id="python"),
-    pytest.param(("node", "run.mjs"), id="node", marks=pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")),
-]
+programs = pytest.mark.parametrize("run", ["onnx", "node"], indirect=True)
 
 
-@pytest.fixture(params=PROGRAMS)
-def command(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The command that answers lines with an exported model in `tmp_path`, in Python and in Node."""
-    interpreter, program = request.param
-    folder = write(untrained(), tmp_path / "exported")
-    (folder / "node_modules").symlink_to(MODULES)
-    return f"{interpreter} {folder / program}"
-
-
-def test_a_reader_that_ends_early_is_no_error(command: str) -> None:
+@programs
+def test_a_reader_that_ends_early_is_no_error(run: Any) -> None:
+    command = " ".join(map(str, run(untrained(), b"").args))
     found = subprocess.run(f"{command} | head -n 1", shell=True, input=b"\n" * 200_000, capture_output=True, check=True)
     assert (found.stdout, found.stderr) == (b"\n", b"")
 
 
-def test_the_library_does_not_report_to_its_maker(command: str, tmp_path: Path) -> None:
+@programs
+def test_the_library_does_not_report_to_its_maker(run: Any, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     environment = {**os.environ, "HOME": str(home)}
     del environment["ORT_DISABLE_TELEMETRY"]
-    subprocess.run(command.split(), input=b"ab\n", env=environment, check=True)
+    subprocess.run(run(untrained(), b"").args, input=b"ab\n", env=environment, check=True)
     assert list(home.iterdir()) == []  # else the identifier of the machine is here
 
 
@@ -248,15 +240,14 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"error: the answers cannot be written: No space left on device\n")
 
 
-@pytest.mark.skipif(not HAS_NODE, reason="no onnxruntime-node")
+@pytest.mark.parametrize("run", ["node"], indirect=True)
 @pytest.mark.parametrize(("shape", "num_beams"), [("d_k unlike d_v", 5), ("all at once", 1), ("three members", 5)])
-def test_node_has_the_answers_and_scores_of_torch(shape: str, num_beams: int, tmp_path: Path) -> None:
+def test_node_has_the_answers_and_scores_of_torch(run: Any, shape: str, num_beams: int) -> None:
     model_file = untrained(**SHAPES[shape])
-    folder = write(model_file, tmp_path)
-    (folder / "node_modules").symlink_to(MODULES)
     texts = [text for text in random_texts() if len(text) <= model_file.settings.max_source_tokens]
-    command = ["node", folder / "run.mjs", "--json", "--beam", str(num_beams)]
-    assert_same(run_answers(command, texts), model_file, texts, num_beams, SCORE_BOUND)
+    lines = "".join(f"{json.dumps(text)}\n" for text in texts).encode()
+    found = run(model_file, lines, "--json", "--beam", str(num_beams))
+    assert_same(read_answers(found.stdout), model_file, texts, num_beams, SCORE_BOUND)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])

@@ -138,12 +138,16 @@ def test_an_error_is_json_in_the_words_of_the_command_line(
         assert answer.headers["Allow"] == answer.json()["error"]["expected"] == "GET"
 
 
-def test_a_body_that_is_not_json_is_refused_in_words(client: TestClient) -> None:
-    answer = client.post("/api/trace", content=b"{", headers={"Content-Type": "application/json"})
-    assert answer.status_code == 422
+@pytest.mark.parametrize("body", [b"{", b'{"texts": ["\xff"]}', b"[" * 200_000])
+def test_a_body_that_is_not_json_is_refused_in_words(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/trace", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
     error = answer.json()["error"]
-    assert (error["what"], error["expected"]) == ("the body of the request is not JSON", "JSON in UTF-8")
-    assert error["got"].endswith("at character 1")
+    assert "there is nothing at" not in error["what"]
+    assert error["expected"]
+    if body == b"{":
+        assert (error["what"], error["expected"]) == ("the body of the request is not JSON", "JSON in UTF-8")
+        assert error["got"].endswith("at character 1")
 
 
 @pytest.mark.parametrize(
@@ -187,14 +191,6 @@ def test_what_takes_too_long_is_ended_and_the_next_request_has_its_turn(
             assert answer.json()["error"]["kind"] == "TimeLimitError"
             assert answer.json()["error"]["expected"] == "at most 1e-09 seconds"
         assert client.get("/api/model").json()["limits"]["seconds"] == 1e-9
-
-
-@pytest.mark.parametrize("body", [b'{"texts": ["\xff"]}', b"[" * 200_000])
-def test_a_body_that_cannot_be_read_is_told(client: TestClient, body: bytes) -> None:
-    answer = client.post("/api/translate", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (400, 422)
-    assert "there is nothing at" not in answer.text
-    assert answer.json()["error"]["expected"]
 
 
 @pytest.mark.parametrize(

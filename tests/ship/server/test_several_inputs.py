@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,11 +36,9 @@ def path(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def client(path: Path) -> Iterator[TestClient]:
-    served = Served.load(path, device="cpu")
-    with TestClient(create_app(served), base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
-        yield found
+@pytest.fixture(scope="module")
+def served(path: Path) -> Served:
+    return Served.load(path, device="cpu")
 
 
 def test_the_model_tells_its_inputs(client: TestClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.errors import ModelFileError
-from glassformer.ship.storage.records import Metrics, TrainingData, read_versions
+from glassformer.ship.storage.records import Metrics, TrainingData
 
 SAVED = {
     "table": "pairs-\udcff.csv",
@@ -77,12 +77,6 @@ def test_an_unknown_name_of_a_record_is_an_error_with_the_nearest_known_one():
     assert "did you mean 'data.train_rows'?" in (caught.value.hint or "")
     with pytest.raises(ModelFileError, match=r"there is no record 'metrics\.self'"):
         Metrics(self=3)
-
-
-def test_versions_are_text():
-    assert read_versions({"torch": "2.6"}) == {"torch": "2.6"}
-    with pytest.raises(ModelFileError, match=r"'versions\.torch' in the model file is not valid"):
-        read_versions({"torch": 2})
 
 
 def test_there_is_one_count_per_token_or_none():
