@@ -251,17 +251,17 @@ def test_programs_give_the_page_an_object(window: Window, model_file: ModelFile)
 @pytest.mark.medium
 def test_the_glass_box_of_the_page_is_that_of_python(window: Window, model_file: ModelFile) -> None:
     window.open()
-    trace = explain(model_file, GIVEN[0] | {"tags": "V;FUT;3"}, evidence=False, weights=True, num_beams=3)
+    trace = explain(model_file, GIVEN[0] | {"tags": "V;FUT;3"}, evidence=False, weights=True, num_beams=5)
     source = compose(["bap", "kot", "V;FUT;3", "x"])
     program = COMPARE.replace("plain = ({ text,", "plain = ({ inputs, text,").replace(
         "    text, tr", "    inputs, text, tr"
     )
-    found = window.page.evaluate(program, {"text": source, "beams": 3, "trace": trace.dumps()})
+    found = window.page.evaluate(program, {"text": source, "beams": 5, "trace": trace.dumps()})
     assert found["missing"] == []
     assert found["largest"] < 1e-5
     assert found["made"]["inputs"] == {"lemma": "bap", "other": "kot", "tags": "V;FUT;3", "language": "x"}
     assert found["made"] == found["expected"]
-    window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 3})}")
+    window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 5})}")
     window.page.wait_for_selector("body[data-checked='true']")
     assert trace.translation in window.page.inner_text("#header")
     window.page.fill("input[name=tags]", "V;PST")
