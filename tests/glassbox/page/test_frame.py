@@ -17,11 +17,6 @@ from tests.glassbox.conftest import make_model
 pytestmark = pytest.mark.browser
 
 
-def type_text(window: Any, text: str) -> None:
-    window.page.fill("[name=text]", text)
-    window.press("ask")
-
-
 def test_the_page_says_that_it_opens_before_it_reads_the_trace(browser: Any, trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(report_html(trace))
@@ -58,7 +53,8 @@ def test_an_answer_that_the_limit_cut_off_is_marked(window: Any, case: Any) -> N
 def test_a_text_or_a_beam_width_that_the_model_does_not_take_is_refused_in_words(window: Any, trace: Trace) -> None:
     window.open(trace)
     for text, words in ((" ", "the text is empty"), ("a" * 1999, "longer than the model takes")):
-        type_text(window, text)
+        window.page.fill("[name=text]", text)
+        window.press("ask")
         window.page.wait_for_selector(f"#ask .wrong:has-text('{words}')")
         assert trace.text in window.text("dl.answer")
     window.page.fill("[name=text]", "gab")
@@ -94,7 +90,8 @@ def test_a_file_that_cannot_open_another_text_says_why(window: Any, trace: Trace
 def test_characters_that_the_model_does_not_know_are_said(window: Any, trace: Trace) -> None:
     window.open(trace, "search")
     assert "unknown" not in window.text("dl.answer")
-    type_text(window, "a9😀")
+    window.page.fill("[name=text]", "a9😀")
+    window.press("ask")
     window.page.wait_for_selector("dl.answer:has-text('2 unknown tokens, read as <unk>')")
 
 

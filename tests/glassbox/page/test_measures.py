@@ -208,9 +208,6 @@ def test_labels_of_the_embedding_map_do_not_overlap(window: Any) -> None:
         if min(one[2], other[2]) - max(one[0], other[0]) > 3 and min(one[3], other[3]) - max(one[1], other[1]) > 5
     ]
     assert overlaps == []
-    hidden = window.page.locator(".point.crowded").first
-    hidden.focus()
-    assert hidden.locator("text").evaluate("(each) => getComputedStyle(each).visibility") == "visible"
 
 
 def test_the_frame_of_an_overview_is_dragged(window: Any) -> None:

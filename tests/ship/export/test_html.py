@@ -188,13 +188,18 @@ def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypat
 
 @needs_node
 def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
-    page = exported(make_model(positions="learned", max_length=12, side={"unknown": False}), tmp_path) / "index.html"
+    options: dict[str, Any] = {"positions": "learned", "max_length": 12, "side": {"unknown": False}}
     code = "return new engine.Translator(description, parts).answers(given.texts, 2);"
-    blank, long, unknown, surrogate = with_engine(page, code, texts=[" \t", "a" * 11, "abß", "\ud800"])
+    page = exported(make_model(**options), tmp_path) / "index.html"
+    texts = [" \t", "a" * 11, "abß", "\ud800", "a" * 10]
+    blank, long, unknown, surrogate, fits = with_engine(page, code, texts=texts)
     assert (blank["text"], blank["ids"], blank["score"], blank["finished"]) == ("", [], 0, True)
     assert long == {"row": 1, "error": "the text is longer than the model takes: 11 tokens, at most 10"}
     assert unknown == {"row": 2, "error": "the character “ß” (U+00DF) is not in the vocabulary"}
     assert surrogate["error"] == "the text contains a lone surrogate, which is not a character: U+D800"
+    assert "error" not in fits
+    page = exported(make_model(kind="words", **options), tmp_path) / "index.html"
+    assert with_engine(page, code, texts=["the dog"])[0]["error"] == "the word “dog” is not in the vocabulary"
 
 
 @needs_node

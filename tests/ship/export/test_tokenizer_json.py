@@ -93,28 +93,6 @@ def test_joined_vocabularies_encode_sources_and_decode_targets(
         assert theirs.decode(ids, skip_special_tokens=True) == answers.decode(ids), ids
 
 
-def test_hand_computed_ids_and_text() -> None:
-    # specials 0 to 3, then the characters in their order
-    theirs = library(tokenizer_json(learn(["ba "], SideSettings(kind="characters"))))
-    assert theirs.encode("ab z").ids == [1, 5, 6, 4, 3, 2]
-    assert theirs.decode([1, 6, 4, 5, 2], skip_special_tokens=True) == "b a"
-    theirs = library(tokenizer_json(learn(["so it so"], SideSettings(kind="words"))))
-    assert theirs.encode("  it\u00a0so \x1c no").ids == [1, 5, 4, 3, 2]
-    assert theirs.decode([5, 4], skip_special_tokens=True) == "it so"
-    theirs = library(tokenizer_json(learn(["x"], SideSettings(kind="bytes"))))
-    assert theirs.encode("é").ids == [1, 3 + 0xC3, 3 + 0xA9, 2]
-    assert theirs.decode([3 + 0xC3, 3 + 0xA9, 3 + 0xC3, 3 + 0x41]) == "é\ufffdA"
-
-
-def test_a_special_token_that_is_spelled_out_is_plain_text_even_where_it_is_a_word() -> None:
-    ours = learn(["<eos> is a word"], SideSettings(kind="words"))
-    (token,) = ours.encode("<eos>")
-    assert token not in ours.vocabulary.special_ids
-    theirs = library(tokenizer_json(ours))
-    assert theirs.encode("<eos>").ids == ours.frame([token])
-    assert theirs.decode([token], skip_special_tokens=True) == "<eos>"
-
-
 def test_files_have_the_tokenizers_own_ids_and_no_token_is_special(learned: dict[str, Tokenizer]) -> None:
     sides = learned["bpe"], learned["words"]
     files = tokenizer_files(ModelFile(Settings(), *sides, {}))
