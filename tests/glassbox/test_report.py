@@ -79,17 +79,7 @@ def test_every_module_is_found_by_the_name_that_others_import() -> None:
             assert imported in modules(), f"{name} imports {imported}"
 
 
-def test_a_report_that_is_too_large_loses_its_weights_first(
-    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = len(report_html(without_weights(trace)))
-    monkeypatch.setattr(report, "MAX_BYTES", small)
-    written = write_report(trace, tmp_path / "report.html")
-    assert (written.has_weights, written.n_bytes) == (False, small)
-    assert Trace.loads(inlined(written.path.read_text("utf-8"))) == without_weights(trace)
-
-
-def test_what_the_page_computes_itself_is_left_out_next_and_the_logits_last(
+def test_too_large_a_report_leaves_out_weights_then_what_the_page_computes_itself_and_the_logits_last(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "SMALL", 0)
@@ -103,12 +93,14 @@ def test_what_the_page_computes_itself_is_left_out_next_and_the_logits_last(
     logits = {f"{side}{name}" for side in ("", "gold.") for name in ("logits", "decoder.0.lens.logits")}
     assert derived.tensors.keys() - smallest.tensors.keys() == logits
     for kept, left_out in (
+        (without_weights(trace), ("the weights",)),
         (derived, ("the weights", "what the page computes itself")),
         (smallest, tuple(report._REDUCTIONS)),
     ):
         monkeypatch.setattr(report, "MAX_BYTES", len(report_html(kept)))
         written = write_report(trace, tmp_path / "report.html")
         assert (written.left_out, written.has_weights) == (left_out, False)
+        assert written.n_bytes == report.MAX_BYTES
         assert Trace.loads(inlined(written.path.read_text("utf-8"))) == kept
 
 

@@ -13,9 +13,8 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
 from tests.glassbox.conftest import make_case
-from tests.glassbox.page.test_axe import axe, violations
 from tests.glassbox.page.test_sizes import FAULTS
-from tests.glassbox.page.test_walk import WIDER
+from tests.glassbox.page.test_walk import WIDER, axe, violations
 
 pytestmark = pytest.mark.browser
 

@@ -49,16 +49,6 @@ def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(window: 
     assert "mean of the diagonal: 4" in window.page.inner_text("[aria-label='position table']")
 
 
-def test_the_arrow_keys_read_the_picture(window: Any, trace: Trace) -> None:
-    window.open(trace, "embedding")
-    window.page.locator(".heatmap").first.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowLeft"):
-        window.page.keyboard.press(key)
-    found = window.page.locator(".heatmap-box output").first.inner_text()
-    assert found.startswith("position 3, feature 0: ")
-    assert number(found) == pytest.approx(0.1411, abs=1e-9)
-
-
 def test_a_learned_table_is_next_to_sinusoids(window: Any) -> None:
     model = make_model(4, positions="learned", max_length=20, position_base=100.0)
     trace = explain(model, "abcd", weights=True, num_beams=2)

@@ -195,20 +195,13 @@ def test_a_row_without_an_input_is_left_empty(run: Any, model_file: ModelFile) -
 # The page
 
 
-@pytest.fixture(scope="module")
-def page_folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    load_format("html").write(model_file, folder, "float32")
-    return folder
-
-
 @pytest.fixture
-def window(browser: Any, page_folder: Path) -> Iterator[Window]:  # noqa: F811
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, accept_downloads=True)
-    opened = Window(context.new_page(), page_folder)
+def window(browser: Any, model_file: ModelFile, tmp_path: Path) -> Iterator[Window]:  # noqa: F811
+    load_format("html").write(model_file, tmp_path, "float32")
+    opened = Window(browser.new_page(), tmp_path)
     yield opened
+    opened.page.close()
     assert opened.complaints == []
-    context.close()
 
 
 @pytest.mark.browser

@@ -133,14 +133,10 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
-def our_model(seed: int) -> ModelFile:
-    return character_model("abcdef", seed=seed, scale=1.0)
-
-
 @pytest.fixture
 def ours(server: Hub, tmp_path: Path) -> dict[str, ModelFile]:
     """A repository `me/model` with a model of ours at two commits, and another file."""
-    models = {SHA: our_model(1), OLDER: our_model(2)}
+    models = {sha: character_model("abcdef", seed=seed, scale=1.0) for seed, sha in enumerate((SHA, OLDER), 1)}
     for sha, model in models.items():
         folder = tmp_path / sha
         folder.mkdir()

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import resource
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -166,26 +165,6 @@ def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
 def test_a_run_directory_is_accepted_for_the_model_in_it(path):
     assert find_model(path.parent) == find_model(str(path)) == path
     assert ModelFile.load(path.parent).settings == example().settings
-
-
-def test_an_incomplete_file_is_not_left_after_an_operating_system_error(tmp_path):
-    program = """
-import resource, signal, sys
-from pathlib import Path
-import numpy as np
-from glassformer.errors import RunError
-from glassformer.ship.storage.container import write_tensors
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    write_tensors(Path(sys.argv[1]), "some/1", {"big": np.zeros(100_000)}, {})
-except RunError as error:
-    print(error.got)
-"""
-    command = [sys.executable, "-c", program, str(tmp_path / "model.safetensors")]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == os.strerror(27)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_versions_of_the_libraries_of_a_model_are_recorded():
