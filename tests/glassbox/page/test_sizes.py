@@ -44,16 +44,6 @@ return [...new Set(found)];
 """
 
 
-def test_nothing_overlaps_is_cut_or_scrolls_the_page_sideways(window: Any, trained: Trace) -> None:
-    """In a window that the walk (test_walk) leaves out."""
-    window.page.set_viewport_size({"width": 1280, "height": 800})
-    window.open(trained, "story")
-    for name in window.panels:
-        window.panel(name)
-        assert window.run("return document.documentElement.scrollWidth - innerWidth") <= 0, name
-        assert window.run(FAULTS) == [], name
-
-
 @pytest.mark.parametrize("size", ["1280, 200 % zoom", "3840"])
 def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, size: str) -> None:
     """On large screens the page is enlarged, and at 200 % zoom it is half as large: what stays in sight still fits."""

@@ -42,7 +42,7 @@ WIDER = "return document.documentElement.scrollWidth - innerWidth"
         ("dark", "reduce", 390, 844),
         ("dark", "reduce", 640, 400),  # 1280 with a zoom of 200 %
         ("light", "reduce", 768, 1024),
-        ("dark", "no-preference", 1440, 900),
+        ("dark", "no-preference", 1280, 800),
         ("light", "reduce", 3840, 2160),
     ],
 )

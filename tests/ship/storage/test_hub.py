@@ -12,8 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
-from unittest import mock
+from typing import Any
 
 import pytest
 
@@ -31,77 +30,64 @@ SHA, OLDER = "a" * 40, "b" * 40
 SECRET = "run.py"  # a file that no model needs
 
 
-class Hub(NamedTuple):
-    """The server: `requests` are the files that were fetched, `folders` the content by repository and commit."""
-
-    url: str
-    folders: dict[tuple[str, str], Path]
-    requests: list[str]
-    server: ThreadingHTTPServer
+Answer = tuple[int, bytes, dict[str, str]]
+"""Status, body and headers."""
 
 
-def make_handler(folders: dict[tuple[str, str], Path], requests: list[str]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.answer(with_body=False)
+class Hub(ThreadingHTTPServer):
+    """A small hub: `requests` are the files that were fetched, `folders` the content by repository and commit."""
 
-        def do_GET(self) -> None:
-            self.answer(with_body=True)
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.folders: dict[tuple[str, str], Path] = {}
+        self.requests: list[str] = []
 
-        def answer(self, *, with_body: bool) -> None:
-            path = self.path.partition("?")[0]
-            if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?", path):
-                self.answer_api(*found.groups())
-            elif found := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-                self.answer_file(*found.groups(), with_body=with_body)
-            else:
-                self.refuse("EntryNotFound")
+    def answer(self, path: str) -> Answer:
+        if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?", path):
+            return self.describe(*found.groups())
+        found = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
+        file = self.folders.get((found[1], found[2]), Path("/nowhere")) / found[3] if found else Path("/nowhere")
+        if found and file.is_file():
+            return 200, file.read_bytes(), {"ETag": f'"{digest(file)}"', "X-Repo-Commit": found[2]}
+        return refuse("EntryNotFound")
 
-        def answer_api(self, name: str, kind: str | None, revision: str | None) -> None:
-            if name not in {known for known, _ in folders}:
-                self.refuse("GatedRepo" if name.startswith("gated/") else "RepoNotFound")
-                return
-            sha = {None: SHA, "main": SHA}.get(revision, revision)
-            if (name, sha) not in folders:
-                self.refuse("RevisionNotFound")
-                return
-            files = sorted(folders[name, sha or ""].iterdir())
-            described: Any = {"id": name, "sha": sha, "siblings": [{"rfilename": file.name} for file in files]}
-            if kind == "tree":
-                described = [
-                    {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": digest(file)}
-                    for file in files
-                ]
-            self.send(json.dumps(described).encode(), {"Content-Type": "application/json"})
+    def describe(self, name: str, kind: str | None, revision: str | None) -> Answer:
+        if name not in {known for known, _ in self.folders}:
+            return refuse("GatedRepo" if name.startswith("gated/") else "RepoNotFound")
+        sha = SHA if revision in (None, "main") else revision
+        if (name, sha) not in self.folders:
+            return refuse("RevisionNotFound")
+        files = sorted(self.folders[name, sha].iterdir())
+        described: Any = {"id": name, "sha": sha, "siblings": [{"rfilename": file.name} for file in files]}
+        if kind == "tree":
+            sizes = [{"size": file.stat().st_size, "oid": digest(file)} for file in files]
+            described = [{"type": "file", "path": file.name, **size} for file, size in zip(files, sizes, strict=True)]
+        return 200, json.dumps(described).encode(), {"Content-Type": "application/json"}
 
-        def answer_file(self, name: str, sha: str, file: str, *, with_body: bool) -> None:
-            path = folders.get((name, sha), Path("/nowhere")) / file
-            if not path.is_file():
-                self.refuse("EntryNotFound")
-                return
-            if with_body:
-                requests.append(file)
-            self.send(path.read_bytes(), {"ETag": f'"{digest(path)}"', "X-Repo-Commit": sha}, with_body=with_body)
 
-        def send(self, body: bytes, headers: dict[str, str], *, with_body: bool = True) -> None:
-            self.send_response(200)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if with_body:
-                self.wfile.write(body)
+def refuse(code: str) -> Answer:
+    return 403 if code == "GatedRepo" else 404, b"", {"X-Error-Code": code, "X-Error-Message": code}
 
-        def refuse(self, code: str) -> None:
-            self.send_response(403 if code == "GatedRepo" else 404)
-            self.send_header("X-Error-Code", code)
-            self.send_header("X-Error-Message", code)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
+class Handler(BaseHTTPRequestHandler):
+    server: Hub
 
-    return Handler
+    def do_GET(self) -> None:
+        status, body, headers = self.server.answer(self.path.partition("?")[0])
+        if self.command == "GET" and "X-Repo-Commit" in headers:
+            self.server.requests.append(self.path.rpartition("/")[2])
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815  # a name of the library
+
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 def digest(path: Path) -> str:
@@ -110,21 +96,16 @@ def digest(path: Path) -> str:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    folders: dict[tuple[str, str], Path] = {}
-    requests: list[str] = []
-    running = ThreadingHTTPServer(("127.0.0.1", 0), make_handler(folders, requests))
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    url = f"http://127.0.0.1:{running.server_address[1]}"
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
-    try:
-        yield Hub(url, folders, requests, running)
-    finally:
+    with Hub() as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        template = running.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "HF_ASSETS_CACHE", str(tmp_path / "assets"))
+        yield running
         running.shutdown()
-        running.server_close()
         thread.join()
 
 
@@ -192,7 +173,8 @@ def test_a_marian_repository_is_converted_once(server: Hub, tmp_path: Path, pick
     model_file = ModelFile.load(path)
     assert model_file.data.imported_from == f"Helsinki-NLP/opus-mt-aa-kk@{SHA}"
     assert local_model("hf://Helsinki-NLP/opus-mt-aa-kk").stat().st_mtime_ns == written
-    with mock.patch.dict("sys.modules", {"transformers": None}):  # which compares; tests/cli/test_import.py has it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "transformers", None)  # which compares; tests/cli/test_import.py has it
         answer = answer_to("import", "hf://Helsinki-NLP/opus-mt-aa-kk", "--out", tmp_path / "model.safetensors")
     assert answer.code == 0, answer.err
     assert ModelFile.load(tmp_path / "model.safetensors").data == model_file.data
@@ -262,10 +244,8 @@ def test_the_endpoint_of_the_environment_is_used_and_quiet_is_quiet(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_the_library_the_extra_is_named() -> None:
-    with (
-        mock.patch.dict("sys.modules", {"huggingface_hub": None}),
-        pytest.raises(MissingExtraError, match="huggingface_hub") as caught,
-    ):
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match="huggingface_hub") as caught:
         local_model("hf://me/model")
     assert "glassformer[huggingface]" in str(caught.value)
