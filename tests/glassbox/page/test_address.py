@@ -101,7 +101,6 @@ BAD = {
     "#attention?row=99": "there is no decoding step “99”",
     "#attention?column=77&locked=50": "there is no source token “77”",
     "#story?screen=9": "there is no screen “9”",
-    "#story?screen=0": "there is no screen “0”",
     "#story?screen=1.5": "there is no screen “1.5”",
     "#story?question=7": "there is no question “7”",
     "#story?question=x": "“x” is not a value of “question”",

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 import warnings
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,9 +116,3 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(marian: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
     return Path(shutil.copytree(marian, tmp_path / "copied"))
-
-
-@pytest.fixture(scope="session")
-def marian_of() -> Callable[..., Path]:
-    """`marian_of(folder, seed, **config)` writes another one."""
-    return write_marian

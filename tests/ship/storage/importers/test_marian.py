@@ -19,6 +19,7 @@ from glassformer.inference.translator import Translator
 from glassformer.ship.agree import compare_with_transformers, random_texts
 from glassformer.ship.storage.importers.marian import import_marian, is_marian
 from glassformer.ship.storage.modelfile import ModelFile
+from tests.ship.storage.importers.conftest import write_marian
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
 
@@ -41,8 +42,8 @@ def imported(marian: Path) -> ModelFile:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_ids_and_logits_are_those_of_transformers(name: str, marian_of: Callable[..., Path], tmp_path: Path) -> None:
-    folder = marian_of(tmp_path / "marian", seed=3, **SHAPES[name])
+def test_ids_and_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    folder = write_marian(tmp_path / "marian", seed=3, **SHAPES[name])
     model_file = import_marian(folder)
     compared = compare_with_transformers(model_file, folder, TEXTS)
     assert (compared.texts, compared.largest < 1e-5) == (len(TEXTS), True)
@@ -298,11 +299,11 @@ def test_a_pickled_name_that_is_no_text_is_an_error_of_the_file(copied: Path) ->
 
 
 @pytest.mark.slow
-def test_a_model_of_the_very_shape_of_opus_mt_is_brought_in(marian_of: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_model_of_the_very_shape_of_opus_mt_is_brought_in(tmp_path: Path) -> None:
     shape = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "max_position_embeddings": 512}
     widths = {"encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "init_std": 0.05}
     heads = {"encoder_attention_heads": 8, "decoder_attention_heads": 8}
-    folder = marian_of(tmp_path / "opus", sizes=(800, 800), n_tokens=60_000, **shape, **widths, **heads)
+    folder = write_marian(tmp_path / "opus", sizes=(800, 800), n_tokens=60_000, **shape, **widths, **heads)
     model_file = import_marian(folder)
     assert model_file.n_parameters == 60_000 * 513 + 44_138_496
     compared = compare_with_transformers(model_file, folder, TEXTS)
