@@ -210,12 +210,12 @@ def test_the_page_has_a_field_for_each_further_input(window: Window, model_file:
     window.open()
     assert window.page.inner_text("label[for=text]") == "lemma"
     fields = window.page.locator(".source input[name]")
-    assert [field.get_attribute("name") for field in fields.all()] == ["other", "tags", "language"]
+    assert [field.get_attribute("name") for field in fields.all()] == ["input-other", "input-tags", "input-language"]
     assert "symbols, with “;” between them: 3, N, PRS" in fields.nth(1).get_attribute("placeholder")
     window.type("bap")
     assert "The text “other” is empty" in window.answer
     for name, cell in list(GIVEN[0].items())[1:]:
-        window.page.fill(f"input[name={name}]", cell)
+        window.page.fill(f"input[name=input-{name}]", cell)
     (right,) = translator.translate([GIVEN[0]])
     window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text)}")
     window.type("bap\n\nkot\tbap\tV;FUT\tx")

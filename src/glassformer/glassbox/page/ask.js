@@ -50,7 +50,7 @@ export function inputField({ name, kind, cut, symbols }, value, more = {}) {
   const between = cut === ' ' ? 'a space' : `“${cut}”`;
   const many = cut ? `symbols, with ${between} between them` : 'a symbol';
   const [placeholder, title] = kind === 'feature' ? [`${many}: ${known}`, `${many}: ${known}`] : ['', name];
-  const input = textField(`input-${name}`, { value, placeholder, title, ...more });
+  const input = textField(`input-${name}`, { name: `input-${name}`, value, placeholder, title, ...more });
   return { name, input, element: el('label.field', el('span', name), input) };
 }
 
