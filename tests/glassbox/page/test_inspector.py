@@ -100,7 +100,7 @@ def test_a_score_has_its_place_its_terms_and_its_product(window: Any, trace: Tra
     assert window.text("#inspector .where") == expected
     assert window.page.get_attribute(SCORE, "title").startswith(expected)
     text = window.text("#inspector")
-    assert "dot products of rows" in text
+    assert "The dot product of each query with each key." in text
     assert "matmul" not in text
     window.page.click("#inspector .identifier summary")
     assert "matmul_transposed" in window.text("#inspector .identifier")

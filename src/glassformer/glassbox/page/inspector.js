@@ -4,7 +4,7 @@
  */
 
 import { button, el, section } from 'glassbox/dom.js';
-import { operation, placeParts, tensorTitle } from 'glassbox/labels.js';
+import { placeParts, tensorTitle } from 'glassbox/labels.js';
 import { formula } from 'glassbox/mathml.js';
 import { matrix, size } from 'glassbox/matrix.js';
 import { at, digits, headOf, shapeText, sizeOf, statistics } from 'glassbox/numbers.js';
@@ -101,7 +101,7 @@ function stepPart(app, step) {
     '',
     el('p.words', step.words),
     formula(step.formula),
-    el('h3', `${operation(step.op)}, of`),
+    el('h3', 'computed from'),
     el('ul.inputs', inputs),
     el('p', { class: passed === false ? 'wrong' : null }, verdict),
     step.section ? el('p.size', `Section ${step.section} of the paper`) : null,

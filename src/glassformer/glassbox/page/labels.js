@@ -89,30 +89,3 @@ function weightTitle(parts) {
   if (owner.endsWith('norm')) return kind === 'bias' ? 'β of the norm' : 'γ of the norm';
   return `${owner.replaceAll('_', ' ')}${kind === 'bias' ? ', bias' : ''}`;
 }
-
-const OPERATIONS = {
-  embed: 'row of a table',
-  sinusoids: 'sine and cosine of the position',
-  multiply: 'product',
-  add: 'sum',
-  divide: 'quotient',
-  project_heads: 'linear map, split into heads',
-  linear: 'linear map',
-  matmul: 'matrix product',
-  matmul_transposed: 'dot products of rows',
-  softmax: 'softmax of each row',
-  concatenate_heads: 'heads concatenated',
-  mean: 'mean of each row',
-  variance: 'variance of each row',
-  layer_norm: 'layer norm of each row',
-  relu: 'ReLU',
-  gelu: 'GELU',
-  swish: 'swish',
-  log_softmax: 'log softmax of each row',
-  smooth_targets: 'label smoothing',
-  cross_entropy: 'cross-entropy of each row',
-  overwrite: 'numbers replaced by an edit',
-};
-
-/** An operation in words. */
-export const operation = (op) => OPERATIONS[op] ?? op;

@@ -1,7 +1,7 @@
 /** One tensor as all panels show it: title, shape, check, words or formula, numbers. */
 
 import { button, el, range } from 'glassbox/dom.js';
-import { operation, tensorTitle } from 'glassbox/labels.js';
+import { tensorTitle } from 'glassbox/labels.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { formula } from 'glassbox/mathml.js';
@@ -88,7 +88,5 @@ function explanation(app, step, words) {
     const x = app.trace.get(name);
     return el('li', { title: name }, tensorTitle(app.trace, name), x ? el('span.size', ` ${size(x)}`) : '');
   });
-  const name = operation(step.op);
-  const list = el('ul.inputs', { 'aria-label': `inputs of the ${name}` }, el('li', `${name}, of`), operands);
-  return el('div.formula', formula(step.formula), list);
+  return el('div.formula', formula(step.formula), el('ul.inputs', el('li', 'computed from'), operands));
 }
