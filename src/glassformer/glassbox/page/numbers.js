@@ -4,11 +4,10 @@
  * @typedef {{axes: string[], shape: number[], numbers: Float64Array}} Named  row by row, the last axis innermost
  */
 
-const READERS = {
-  float32: (view, at) => view.getFloat32(at * 4, true),
-  int32: (view, at) => view.getInt32(at * 4, true),
-  uint8: (view, at) => view.getUint8(at),
-};
+const ARRAYS = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array }; // browsers are little-endian
+
+/** The bytes of base64. */
+export const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 export const sizeOf = (shape) => shape.reduce((size, length) => size * length, 1);
 
@@ -32,24 +31,11 @@ export function filled(axes, shape, numberOf) {
  * A tensor of the contract: base64 of little-endian numbers, or a list of numbers in text mode.
  * @returns {Named}
  */
-export function readTensor(tensor, axes) {
-  const shape = tensor.axes.map((name) => axes[name].length);
-  const size = sizeOf(shape);
-  if (typeof tensor.data !== 'string') {
-    if (tensor.data.length !== size) throw new Error(`${tensor.data.length} numbers for ${shape.join(' × ')}`);
-    return named(tensor.axes, shape, Float64Array.from(tensor.data));
-  }
-  const text = atob(tensor.data);
-  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-  const read = READERS[tensor.dtype];
-  const width = tensor.dtype === 'uint8' ? 1 : 4;
-  if (bytes.length !== size * width) throw new Error(`${bytes.length} bytes for ${shape.join(' × ')}`);
-  const view = new DataView(bytes.buffer);
-  return named(
-    tensor.axes,
-    shape,
-    Float64Array.from({ length: size }, (_, at) => read(view, at)),
-  );
+export function readTensor({ axes: names, data, dtype }, axes) {
+  const shape = names.map((name) => axes[name].length);
+  const numbers = Float64Array.from(typeof data === 'string' ? new ARRAYS[dtype](bytesOf(data).buffer) : data);
+  if (numbers.length !== sizeOf(shape)) throw new Error(`${numbers.length} numbers for ${shape.join(' × ')}`);
+  return named(names, shape, numbers);
 }
 
 /** The offset of the cell with these indices. */

@@ -1,9 +1,11 @@
 /** The worker, as the page sees it: one job at a time, the newest wins. */
 
+import { bytesOf } from 'glassbox/numbers.js';
+
 /** The engine as a plain script: from a file, Chromium starts no worker that is a module. */
 function engineScript() {
   const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
-  const bytes = Uint8Array.from(atob(imports['translator/engine.js'].split(',')[1]), (letter) => letter.charCodeAt(0));
+  const bytes = bytesOf(imports['translator/engine.js'].split(',')[1]);
   return new TextDecoder().decode(bytes).replace(/^export .*$/gm, '');
 }
 
