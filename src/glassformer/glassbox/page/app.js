@@ -37,14 +37,10 @@ export class App {
     this.known = new Map();
     this.movingUntil = 0; // when the opening of the story is over, in the time of `performance`
     this.windows = new Map();
-    this.listeners = [];
+    this.notify = () => {}; // draws the page, see view.js
     const cross = this.base.attentions().at(-1);
     this.defaults = { ...defaults(), part: cross, attention: cross };
     this.state = { panel: 'tokens', ...this.defaults, tensor: null, cell: null };
-  }
-
-  subscribe(listener) {
-    this.listeners.push(listener);
   }
 
   /** The trace that is shown: with the edits, unless the user compares it with the one before them. */
@@ -59,11 +55,6 @@ export class App {
     const attention = changes.attention ?? (/\.(self|cross)$/.test(part) ? part : before.attention);
     this.state = { ...before, ...changes, attention };
     this.notify(Object.keys(changes).every((key) => QUIET.includes(key)), isStep(before, this.state));
-  }
-
-  /** @param {boolean} isQuiet  only the inspector changed  @param {boolean|null} isNew  Back returns to the state before; null: not yet */
-  notify(isQuiet = false, isNew = false) {
-    for (const listener of this.listeners) listener(isQuiet, isNew);
   }
 
   /** The address of the page with these changes of its state. */

@@ -28,28 +28,20 @@ export const axisName = (axis) => AXES[axis] ?? 'feature';
 /** The same above a matrix, where an axis of keys is told from one of queries. */
 export const axisTitle = (axis) => (axis.endsWith('_key') ? `${axisName(axis)} (keys)` : axisName(axis));
 
-/** The pieces of a place: a name with its index, and the tokens at it. */
-function pieces(trace, axes, index) {
-  return axes.map((axis, i) => {
+/** The pieces of a place: names with their indices, and the tokens at them, of which `wrap` makes what is wanted. */
+const pieces = (trace, axes, index, wrap) =>
+  axes.flatMap((axis, i) => {
     const { labels = [], predicted } = trace.axes[axis] ?? {};
     const tokens = index[i] < labels.length ? [labels[index[i]], ...(predicted ? [predicted[index[i]]] : [])] : [];
-    return { name: `${axisName(axis)} ${index[i]}`, tokens: tokens.map(visible) };
+    const named = tokens.flatMap((token, at) => [at ? ' → ' : ': ', wrap(`'${visible(token)}'`)]);
+    return [i ? ' · ' : '', `${axisName(axis)} ${index[i]}`, ...named];
   });
-}
 
 /** A place as text. */
-export const place = (trace, axes, index) =>
-  pieces(trace, axes, index)
-    .map(({ name, tokens }) => (tokens.length ? `${name}: ${tokens.map((token) => `'${token}'`).join(' → ')}` : name))
-    .join(' · ');
+export const place = (trace, axes, index) => pieces(trace, axes, index, String).join('');
 
 /** A place as elements, where tokens do not reorder the text around them. */
-export const placeParts = (trace, axes, index) =>
-  pieces(trace, axes, index).flatMap(({ name, tokens }, i) => [
-    i ? ' · ' : '',
-    name,
-    ...tokens.flatMap((token, at) => [at ? ' → ' : ': ', el('bdi.token', `'${token}'`)]),
-  ]);
+export const placeParts = (trace, axes, index) => pieces(trace, axes, index, (token) => el('bdi.token', token));
 
 const SUBLAYERS = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PARTS = { encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm', evidence: 'alignment' };

@@ -4,8 +4,8 @@
  * @typedef {import('./numbers.js').Named} Named
  * @typedef {{
  *   columns: string[], rows: {label: string, cells: (number|string)[], from?: ([string, number[]]|null)[]}[],
- *   sum: number|null, after: [string, number][], value: number}} Terms
- * The last cell of each row is its term; the terms add up to `sum`; the lines of `after` lead from there to `value`.
+ *   sum: number|null, after: [string, number][]}} Terms
+ * The last cell of each row is its term; the terms add up to `sum`; the lines of `after` lead from there to the number.
  * `from` has the tensor and the index of each number that is a cell of an input.
  */
 
@@ -26,14 +26,13 @@ export function termsOf(trace, step, index) {
   const label = (axis, i) => [i, trace.label(axis, i)].filter((part) => part !== '').join(' ');
   const found = MAKERS[step.op]({ inputs, index, attributes: step.attributes, label, reasons: trace.mask_reasons });
   const cellOf = (from) => from && [step.inputs[from[0]], from[1]];
-  return { ...found, rows: found.rows.map((row) => ({ ...row, from: (row.from ?? []).map(cellOf) })) };
+  return { sum: null, after: [], ...found, rows: found.rows.map((row) => ({ ...row, from: (row.from ?? []).map(cellOf) })) };
 }
 
 const termsAdded = (rows) => sumOf(rows.map((row) => row.cells.at(-1)));
 
 function summed(columns, rows, after = []) {
-  const sum = termsAdded(rows);
-  return { columns, rows, sum, after, value: after.length ? after.at(-1)[1] : sum };
+  return { columns, rows, sum: termsAdded(rows), after };
 }
 
 /** The mean of the terms. */
@@ -42,21 +41,13 @@ function averaged(columns, rows) {
 }
 
 /** No sum: one row of operands and their result. */
-const single = (columns, label, cells, from) => ({
-  columns,
-  rows: [{ label, cells, from }],
-  sum: null,
-  after: [],
-  value: cells.at(-1),
-});
+const single = (columns, label, cells, from) => ({ columns, rows: [{ label, cells, from }] });
 
 /** No sum: operands by name, and what is computed from them one after the other. */
 const named = (operands, after) => ({
   columns: ['', ''],
   rows: operands.map(([label, number, from = null]) => ({ label, cells: [number], from: [from] })),
-  sum: null,
   after,
-  value: after.at(-1)[1],
 });
 
 /** A term for each index of an axis; `from(i)` has the index of each cell in inputs 0, 1, … */

@@ -50,21 +50,14 @@ export class Trace {
   /** @returns {Named|null} */
   get(name) {
     if (!this.has(name)) return null;
-    if (!this.opened.has(name)) this.opened.set(name, this.open(name));
+    const open = () =>
+      this.isDerived(name) ? this.recomputed(this.stepOf.get(name)) : readTensor(this.tensors[name], this.axes);
+    if (!this.opened.has(name)) this.opened.set(name, open());
     return this.opened.get(name);
   }
 
-  open(name) {
-    if (!this.isDerived(name)) return readTensor(this.tensors[name], this.axes);
-    const step = this.stepOf.get(name);
-    return this.recomputed(step);
-  }
-
   recomputed(step) {
-    return recompute(
-      step,
-      step.inputs.map((input) => this.get(input)),
-    );
+    return recompute(step, step.inputs.map((input) => this.get(input)));
   }
 
   /** What splits and joins the texts of a side. @returns {Tokenizer} */

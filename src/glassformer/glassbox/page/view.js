@@ -37,10 +37,11 @@ const part = (id) => document.getElementById(id);
 export function show(contract, server = null, more = {}) {
   const app = new App(contract, server);
   Object.assign(app, more);
-  app.subscribe((isQuiet, isNew) => {
+  /** @param {boolean} isQuiet  only the inspector changed  @param {boolean|null} isNew  Back returns to the state before; null: not yet */
+  app.notify = (isQuiet = false, isNew = false) => {
     draw(app, isQuiet);
     if (isNew !== null) write(app, isNew);
-  });
+  };
   const open = async (address) => {
     await arrive(app, address, () => draw(app, false));
     write(app, false);

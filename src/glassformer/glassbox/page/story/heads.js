@@ -1,9 +1,10 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
 import { button, el, range } from 'glassbox/dom.js';
+import { cosine } from 'glassbox/geometry.js';
 import { kindOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
-import { dot, headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
+import { headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
@@ -92,7 +93,7 @@ const isSame = (one, other) => one.name === other.name && one.head === other.hea
 /** The head that the answer needs most, and the one that it needs most for other tokens, with other weights. */
 function pairOfAnswer(all, { name, head }) {
   const first = all.find((one) => isSame(one, { name, head }));
-  const worth = (one) => one.fall * (1 - Math.max(likeness(one.falls, first.falls), overlap(one.weights, first.weights)));
+  const worth = (one) => one.fall * (1 - Math.max(0, cosine(one.falls, first.falls), overlap(one.weights, first.weights)));
   const others = all.filter((one) => one !== first && worth(one) > 0);
   return [first, ...others.sort((one, other) => worth(other) - worth(one)).slice(0, 1)];
 }
@@ -102,12 +103,6 @@ function pairOfPatterns(all, { attention, head }) {
   const first = all.find((one) => isSame(one, { name: attention, head })) ?? all[0];
   const others = all.filter((one) => one.kind.kind !== 'mixed' && one.kind.kind !== first.kind.kind && overlap(one.weights, first.weights) < 0.5);
   return [first, ...others.sort((one, other) => other.kind.weight - one.kind.weight).slice(0, 1)];
-}
-
-/** The cosine of what two heads are needed for. */
-function likeness(one, other) {
-  const size = Math.sqrt(dot(one, 0, one, 0, one.length) * dot(other, 0, other, 0, one.length));
-  return size ? Math.max(0, dot(one, 0, other, 0, one.length) / size) : 0;
 }
 
 /** The fraction of the weight that two heads have in the same places; 0 of another shape. */
