@@ -118,22 +118,16 @@ const groups = (all, draw) =>
     return section(title, title, rows);
   });
 
+const rankOf = ({ kind }) => Object.keys(KINDS).indexOf(kind.kind);
 const ORDERS = {
-  damage: (one, other) => other.damage - one.damage,
-  entropy: (one, other) => one.entropy - other.entropy,
-  kind: (one, other) =>
-    Object.keys(KINDS).indexOf(one.kind.kind) - Object.keys(KINDS).indexOf(other.kind.kind) ||
-    other.kind.weight - one.kind.weight,
-};
-const ORDER_TITLES = {
-  damage: 'largest damage first',
-  entropy: 'smallest entropy first',
-  kind: 'by kind, largest weight first',
+  damage: ['largest damage first', (one, other) => other.damage - one.damage],
+  entropy: ['smallest entropy first', (one, other) => one.entropy - other.entropy],
+  kind: ['by kind, largest weight first', (one, other) => rankOf(one) - rankOf(other) || other.kind.weight - one.kind.weight],
 };
 
 function sorted(all, order, draw) {
-  const title = ORDER_TITLES[order];
-  return section(title, title, el('div.head-row', all.toSorted(ORDERS[order]).map(draw)));
+  const [title, compare] = ORDERS[order];
+  return section(title, title, el('div.head-row', all.toSorted(compare).map(draw)));
 }
 
 function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isNamed, worst) {
