@@ -147,16 +147,7 @@ function identifier(name, x, step) {
   );
 }
 
-/** Escape closes the inspector; the focus returns to the number. */
-export function closeOnEscape(app) {
-  addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape' || !app.state.tensor || event.defaultPrevented) return;
-    if (event.target.closest?.('input[type=text], input:not([type]), textarea, select, dialog')) return;
-    event.preventDefault();
-    close(app);
-  });
-}
-
+/** The focus returns to the number. */
 export function close(app) {
   const { tensor, cell } = app.state;
   const keyed = (key) => document.querySelector(`[data-key="${CSS.escape(key)}"]`);

@@ -1,6 +1,7 @@
 /** Keyboard shortcuts, and the sheet that lists them: "?". */
 
 import { button, el } from 'glassbox/dom.js';
+import { close } from 'glassbox/inspector.js';
 import { turn } from 'glassbox/panels/story.js';
 
 const KEYS = [
@@ -49,6 +50,7 @@ export function listenToKeys(app, panels) {
     f: () => app.set({ depth: 'formula' }),
     d: () => press('light'),
     e: () => document.querySelector('#ask input')?.select(),
+    Escape: () => close(app),
   };
   const arrows = (by, target) => {
     if (target.closest('#steps')) return () => go('#steps', () => press(by < 0 ? 'step-back' : 'step-on'));
@@ -60,7 +62,7 @@ export function listenToKeys(app, panels) {
     if (event.target.closest('input:not([type=range], [type=checkbox]), select, textarea, dialog')) return;
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const action = by ? arrows(by, event.target) : actions[event.key];
-    if (!action) return;
+    if (!action || (event.key === 'Escape' && !app.state.tensor)) return;
     event.preventDefault();
     action();
   });

@@ -7,7 +7,7 @@ import { askForm } from 'glassbox/ask.js';
 import { el, letKeyboardScroll, shown } from 'glassbox/dom.js';
 import { bar, checks, header, steps, tabs, tools } from 'glassbox/frame.js';
 import { followTokens } from 'glassbox/hover.js';
-import { closeOnEscape, inspector, keepPlace } from 'glassbox/inspector.js';
+import { inspector, keepPlace } from 'glassbox/inspector.js';
 import { listenToKeys } from 'glassbox/keys.js';
 import { map } from 'glassbox/map.js';
 import { drawProducts } from 'glassbox/product.js';
@@ -55,7 +55,6 @@ export function show(contract, server = null, more = {}) {
     part('panel').focus();
   });
   listenToKeys(app, Object.keys(panels));
-  closeOnEscape(app);
   followTokens();
   keepHeights();
   open(read());
