@@ -1,6 +1,6 @@
 /** The form above the tabs: another text, its gold target, the beam width. */
 
-import { button, cut, el, textField } from 'glassbox/dom.js';
+import { cut, el, form, textField } from 'glassbox/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/typing.js';
 
 /** Why there is no form for another text, or '' if there is one. */
@@ -18,9 +18,7 @@ export function askForm(app) {
   const required = { required: true, maxlength: limits.text };
   const sources = base.inputs && base.tokenizer('source').inputs.map((one) => inputField(one, base.inputs[one.name], required));
   const problem = el('span.wrong', { 'aria-live': 'assertive' });
-  const submit = async (event) => {
-    event.preventDefault();
-    const { elements } = event.target;
+  const send = async (elements) => {
     const inputs = sources && Object.fromEntries(sources.map(({ name, input }) => [name, input.value]));
     const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
@@ -31,15 +29,17 @@ export function askForm(app) {
       app.notify(false, null);
     }
   };
-  return el(
+  const element = form(
     'form',
-    { on: { submit } },
+    'explain',
+    'ask',
+    send,
     sources?.map(({ element }) => element) ?? field('text', 'text', base.text, required),
     app.server ? field('gold (optional)', 'target', base.target ?? '') : null,
     field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', required: true, min: 1, max: limits.beams }),
-    button('explain', () => {}, { type: 'submit', class: 'primary', data: { key: 'ask' } }),
-    problem,
   );
+  element.append(problem);
+  return element;
 }
 
 const MAX_NAMED = 20; // symbols that a field lists

@@ -51,6 +51,15 @@ export function button(label, onClick, options = {}) {
 export const textField = (key, attributes) =>
   el('input', { autocomplete: 'off', spellcheck: 'false', data: { key }, ...attributes });
 
+/** Fields with a button that sends them: `onSend` gets the elements of the form. */
+export function form(tag, label, key, onSend, ...fields) {
+  const submit = (event) => {
+    event.preventDefault();
+    onSend(event.target.elements);
+  };
+  return el(tag, { on: { submit } }, fields, el('button.primary', { type: 'submit', data: { key } }, label));
+}
+
 /** Values with their texts: an object, or pairs where the values are not strings. */
 const pairs = (options) => (Array.isArray(options) ? options : Object.entries(options));
 

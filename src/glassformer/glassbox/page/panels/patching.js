@@ -1,6 +1,6 @@
 /** Two texts: what makes the other one, and which of its activations, patched into the own text, change the answer. */
 
-import { bdi, button, el, section, textField } from 'glassbox/dom.js';
+import { bdi, button, el, form, section, textField } from 'glassbox/dom.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { titleOf } from 'glassbox/labels.js';
 import { digits, named, percent } from 'glassbox/numbers.js';
@@ -20,12 +20,8 @@ export function twoTexts(app) {
     const first = app.edited?.difference.beam.first_changed_step;
     if (!app.problem && Number.isInteger(first)) app.set({ row: first }); // the step that the patches are about
   };
-  const submit = (event) => {
-    event.preventDefault();
-    compare(`text ${event.target.elements.other.value}`);
-  };
   const field = { name: 'other', required: true, 'aria-label': 'another text', placeholder: base.text, size: 30 };
-  const send = { type: 'submit', class: 'primary', data: { key: 'compare-texts' } };
+  const send = ({ other }) => compare(`text ${other.value}`);
   const proposal = (words) => button(bdi(words), () => compare(words), { data: { key: `compare-${words}` } });
   return section(
     'two texts',
@@ -37,7 +33,7 @@ export function twoTexts(app) {
     ),
     reason
       ? el('p.hint', `Another text cannot be entered: ${reason}. Change a token instead.`)
-      : el('form.row', { on: { submit } }, textField('other', field), button('compare', () => {}, send)),
+      : form('form.row', 'compare', 'compare-texts', send, textField('other', field)),
     el('div.row', el('span.size', 'one other token'), editsOf(base, app.state.column).map(proposal)),
     patching(app),
   );

@@ -1,6 +1,6 @@
 /** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
-import { button, el, range, row, section, table, textField } from 'glassbox/dom.js';
+import { button, el, form, range, row, section, table, textField } from 'glassbox/dom.js';
 import { twoTexts } from 'glassbox/panels/patching.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
@@ -72,18 +72,6 @@ function typed(app) {
     placeholder: 'token 3=7 · prefix Jan · head encoder.0.self 2 off',
     size: 44,
   });
-  const submit = (event) => {
-    event.preventDefault();
-    if (input.value.trim()) app.edit([...app.words, input.value.trimStart()]);
-  };
-  return section(
-    'any edit',
-    'Any edit, as for --edit',
-    el(
-      'form.row',
-      { on: { submit } },
-      input,
-      button('apply', () => {}, { type: 'submit', class: 'primary', data: { key: 'apply' } }),
-    ),
-  );
+  const apply = () => input.value.trim() && app.edit([...app.words, input.value.trimStart()]);
+  return section('any edit', 'Any edit, as for --edit', form('form.row', 'apply', 'apply', apply, input));
 }
