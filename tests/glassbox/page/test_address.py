@@ -89,7 +89,6 @@ def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace) -> None
 BAD = {
     "#examples?example=search": "there is no panel “examples”",
     "#attention?model=00000000&head=1": "another model",
-    "#attention?v=7": "version 7",
     "#attention?head=99": "there is no head “99”",
     "#attention?part=encoder.9.self": "there is no part",
     "#attention?depth=deep": "is not a value of “depth”",
@@ -100,8 +99,6 @@ BAD = {
     "#attention?row=-3": "“-3” is not a value of “row”",
     "#attention?row=99": "there is no decoding step “99”",
     "#attention?column=77&locked=50": "there is no source token “77”",
-    "#story?screen=9": "there is no screen “9”",
-    "#story?screen=1.5": "there is no screen “1.5”",
     "#story?question=7": "there is no question “7”",
     "#story?question=x": "“x” is not a value of “question”",
     "#embedding?wave=600": "there is no feature “600”",

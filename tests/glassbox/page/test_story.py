@@ -109,16 +109,6 @@ def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: A
     assert window.run(here) == f"row-{other}"
 
 
-def test_an_address_from_before_leads_to_the_nearest_question(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?screen=3")
-    assert window.page.get_attribute("[data-question]", "data-question") == "2"
-    assert window.page.locator("#result > *").count() == 0
-    program = """const { read } = await import('glassbox/address.js');
-    const addresses = given.map((screen) => read(`#story?screen=${screen}`));
-    return addresses.map(({ state, problems }) => [state.question, problems]);"""
-    assert window.run(program, [*range(1, 9)]) == [[question, []] for question in (0, 1, 2, 3, 3, 5, 0, 6)]
-
-
 @pytest.mark.medium
 def test_each_question_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace) -> None:
     window.open(trace, "story")

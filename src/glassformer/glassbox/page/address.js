@@ -43,8 +43,6 @@ export const KEYS = {
 /** A change of one of these is a new entry of the history: Back returns to the state before it. */
 const STEPS = ['panel', 'question', 'part', 'view'];
 
-const QUESTIONS = [, 0, 1, 2, 3, 3, 5, 0, 6]; // of the screens of addresses before there were questions
-const VERSION = '1'; // of the form of an address
 const LONG = 400; // characters of a text that a file has anyway
 const DELAY = 300; // milliseconds: browsers limit how often an address may change
 
@@ -69,18 +67,12 @@ export function read(hash = location.hash) {
   };
   if (query.has('beams') && address.request.beams === null)
     address.problems.push(`“${query.get('beams').slice(0, 40)}” is not a value of “beams”`);
-  const version = query.get('v') ?? VERSION;
-  if (version !== VERSION)
-    address.problems.push(`it is of version ${version.slice(0, 20)}, and this page reads version ${VERSION}`);
   for (const [key, [, reads]] of Object.entries(KEYS)) {
     if (!query.has(key)) continue;
     const value = reads(query.get(key));
     if (value === undefined) address.problems.push(`“${query.get(key).slice(0, 40)}” is not a value of “${key}”`);
     else address.state[key] = value;
   }
-  const screen = query.get('screen');
-  if (Number(screen) in QUESTIONS) address.state.question ??= QUESTIONS[Number(screen)];
-  else if (screen !== null) address.problems.push(`there is no screen “${screen.slice(0, 40)}”`);
   const cell = /^([\w.]{1,120})(?:@(\d{1,7}(?:,\d{1,7}){0,2}))?$/.exec(query.get('cell') ?? '');
   if (cell) {
     address.state.tensor = cell[1];
