@@ -243,22 +243,24 @@ def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(make, 
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "tags", "steps"),
+    ("n_rows", "tags", "width", "tokens", "steps"),
     [
-        pytest.param(4_000, "V;PST;1;SG", 5_000, id="lemma and tags: 3.8 · 1,300"),
-        pytest.param(4_999, "V;PST", 5_000, id="two symbols are tags"),
-        pytest.param(4_000, "lld", 6_000, id="one symbol, such as a language, is none: 4.6 · 1,300"),
-        pytest.param(600, "V;PST;1;SG", 2_700, id="few rows: 300 epochs of 9 batches"),
-        pytest.param(5_000, "V;PST;1;SG", 7_100, id="no longer few rows: 170 · ∛70,000"),
+        pytest.param(4_000, "V;PST;1;SG", 64, 4_096, 4_800, id="lemma and tags"),
+        pytest.param(4_999, "V;PST", 64, 4_096, 4_800, id="two symbols are tags"),
+        pytest.param(4_000, "lld", 128, 1_024, 6_000, id="one symbol, such as a language, is none: 4.6 · 1,300"),
+        pytest.param(100, "V;PST;1;SG", 64, 1_024, 2_400, id="few rows: 1,200 epochs of 2 batches"),
+        pytest.param(5_000, "V;PST;1;SG", 128, 1_024, 7_100, id="no longer few rows: 170 · ∛70,000"),
     ],
 )
-def test_few_rows_of_words_with_tags_take_fewer_steps(n_rows, tags, steps):
+def test_few_rows_of_words_with_tags_get_narrow_models_with_dropout_everywhere(n_rows, tags, width, tokens, steps):
     chance = random.Random(1)
     words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(n_rows)]
     pairs = [Pair(compose([name, tags]), f"{name}uo") for name in words]
     chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
-    assert chosen.training.steps == steps
+    assert (chosen.model.d_model, chosen.training.batch_tokens, chosen.training.steps) == (width, tokens, steps)
     assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
+    others = {chosen.model.attention_dropout, chosen.model.feed_forward_dropout}
+    assert others == {0.3 if width == 64 else 0}
 
 
 @pytest.mark.parametrize(

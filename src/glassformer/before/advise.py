@@ -31,7 +31,8 @@ NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in 
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
 MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of a small table with tags; with so many minutes or more
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
-MIN_EPOCHS, MAX_EPOCHS, MAX_TAGGED_EPOCHS = 3, 200, 300
+NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
+MIN_EPOCHS, MAX_EPOCHS = 3, 200
 MIN_STEPS = 500
 RIGHT_VALIDATIONS = 3  # with every answer right, after which a character-level task of many rows is learned
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
@@ -112,7 +113,6 @@ def advise(
     lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
     lengths[0] += mean_symbols
-    is_tagged = mean_symbols >= TAGS and "characters" in kinds
     is_open = (
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
@@ -125,11 +125,12 @@ def advise(
     if not _has_white_space_at_ends(pairs, inputs):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
-    choices += _choose_model(len(pairs), kinds, lengths, is_open)
+    is_narrow = len(pairs) < FEW_ROWS and mean_symbols >= TAGS and "characters" in kinds
+    choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
-    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_tagged, fixed)
-    if is_alone and is_tagged and len(pairs) < FEW_ROWS:
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
+    if is_alone and is_narrow:
         choices.append(_choose_members(len(pairs), fixed("training.max_minutes", 0.0)))
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
@@ -291,10 +292,14 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     return choices
 
 
-def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool) -> list[Choice]:
+def _choose_model(
+    n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, is_narrow: bool
+) -> list[Choice]:
     n_tokens = n_rows * lengths[1]
     size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
-    if n_tokens < 3e6:
+    if is_narrow:
+        shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+    elif n_tokens < 3e6:
         depth = 4 if "subwords" in kinds else 3
         shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
     elif n_tokens < 3e7:
@@ -314,17 +319,20 @@ def _choose_model(n_rows: int, kinds: tuple[str, str], lengths: Sequence[float],
         if is_open and n_rows < MANY_ROWS:
             dropout, because = 0.2, f"an open vocabulary of character strings in {n_rows:,} rows"
     choices.append(Choice("model.dropout", dropout, because))
+    if is_narrow:
+        sites = "model.attention_dropout", "model.feed_forward_dropout"
+        choices += [Choice(site, dropout, "the same (Departure from the paper)") for site in sites]
     return choices
 
 
-def _batch_tokens(n_tokens: float, kinds: tuple[str, str]) -> int:
-    if "subwords" in kinds:
+def _batch_tokens(n_tokens: float, kinds: tuple[str, str], is_narrow: bool) -> int:
+    if "subwords" in kinds or (is_narrow and n_tokens > 8_192):
         return 4_096
     return 2_048 if kinds == ("words", "words") or n_tokens > 500_000 else 1_024
 
 
 def _advise_steps(
-    n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, is_tagged: bool, batches_an_epoch: int
+    n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, is_narrow: bool, batches_an_epoch: int
 ) -> int:
     """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
@@ -333,10 +341,10 @@ def _advise_steps(
     elif kinds == ("words", "words"):
         steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
     else:
-        steps = (3.8 if is_tagged else 4.6) * once if n_rows < FEW_ROWS else once
+        steps = NARROW_STEPS if is_narrow else 4.6 * once if n_rows < FEW_ROWS else once
     if is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
-    max_epochs = MAX_TAGGED_EPOCHS if is_tagged else MAX_EPOCHS
+    max_epochs = MAX_NARROW_EPOCHS if is_narrow else MAX_EPOCHS
     steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, max_epochs * batches_an_epoch))
     return 100 * math.ceil(steps / 100)
 
@@ -347,13 +355,13 @@ def _choose_training(
     kinds: tuple[str, str],
     lengths: Sequence[float],
     is_open: bool,
-    is_tagged: bool,
+    is_narrow: bool,
     fixed: _Given,
 ) -> list[Choice]:
     prose = "subwords" in kinds
-    budget = _batch_tokens(n_rows * max(lengths), kinds)
+    budget = _batch_tokens(n_rows * max(lengths), kinds, is_narrow)
     batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
-    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, is_tagged, batches_an_epoch)
+    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, is_narrow, batches_an_epoch)
     steps = fixed("training.steps", advised)
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)
