@@ -123,6 +123,9 @@ def names(model: Path, table: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("folder")
     texts = folder / "texts.txt"
     texts.write_text("".join(f"{source}\n" for source, _ in dates(5, seed=3)), encoding="utf-8")
+    (folder / "run").mkdir()
+    (folder / "run" / "recipe.toml").write_text(Settings().to_toml(), encoding="utf-8")
+    (folder / "run" / "history.jsonl").write_text("", encoding="utf-8")
     return {"model": model, "table": table, "texts": texts, "folder": folder}
 
 

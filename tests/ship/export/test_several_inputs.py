@@ -257,8 +257,8 @@ def test_the_glass_box_of_the_page_is_that_of_python(window: Window, model_file:
     window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 5})}")
     window.page.wait_for_selector("body[data-checked='true']")
     assert trace.translation in window.page.inner_text("#header")
-    window.page.fill("input[name=tags]", "V;PST")
+    window.page.fill("input[name=input-tags]", "V;PST")
     with window.page.expect_navigation():
         window.page.click("[data-key=ask]")
     window.page.wait_for_selector("body[data-checked='true']")
-    assert window.page.input_value("input[name=tags]") == "V;PST"
+    assert window.page.input_value("input[name=input-tags]") == "V;PST"

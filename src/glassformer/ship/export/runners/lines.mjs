@@ -37,6 +37,7 @@ export async function main(description) {
 /** The ids of a line (null: its answer is empty), what is unknown, and why it is left out. */
 function readRow(tokenizer, number, line, maxTokens, isJson) {
   try {
+    if (line.includes('\0')) throw new TextError('NUL character');
     const source = isJson ? readSource(tokenizer.inputs, parsed(line)) : readLine(tokenizer.inputs, line);
     return encodeSource(tokenizer, source, maxTokens) ?? { ids: null, unknown: [] };
   } catch (error) {
