@@ -37,8 +37,8 @@ def _print_runs(title: str, runs: Sequence[RunSummary]) -> None:
 
 def _row(run: RunSummary) -> tuple[Any, ...]:
     state = run.state if run.state == "finished" else f"{run.state} at {run.step:,}"
-    best = "" if run.value is None else f"{run.metric} {run.value:.4f}"
-    best += "" if run.best_step is None else f" at {run.best_step:,}"
+    step = "" if run.best_step is None else f" at {run.best_step:,}"
+    best = "" if run.value is None else f"{run.metric} {run.value:.4f}{step}"
     minutes = "" if run.minutes is None else f"{run.minutes:.1f}"
     speed = "" if run.tokens_per_second is None else f"{run.tokens_per_second:,.0f}"
     return (run.name, state, best, run.n_parameters, run.train_rows, run.steps, minutes, speed)
