@@ -298,6 +298,7 @@ def _choose_model(
     n_tokens = n_rows * lengths[1]
     size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
     if is_narrow:
+        size += ", with tags"
         shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
     elif n_tokens < 3e6:
         depth = 4 if "subwords" in kinds else 3
