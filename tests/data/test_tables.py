@@ -418,6 +418,7 @@ def test_parallel_files_of_different_length_are_not_paired(folder):
 def test_lines_that_are_not_text_are_named():
     error = failure(TableError, read_lines, io.BytesIO(b"a\n\xe9\n\0\n"))
     assert (error.what, error.where) == ("the text has 2 damaged lines", "the input")
+    assert error.expected == "text in UTF-8, without NUL characters"
     named = [line.strip() for line in (error.got or "").splitlines()]
     assert named == ["line 2: not UTF-8 (byte 0xe9 at offset 2 of the file)", "line 3: NUL character"]
     assert error.hint == "save the text as UTF-8"

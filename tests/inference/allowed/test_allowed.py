@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import MissingExtraError, TextError, UsageError
+from glassformer.errors import MissingExtraError, TextError, TimeLimitError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
 from glassformer.inference.allowed.automaton import TokenTable
 from glassformer.inference.jobs.stream import translate_stream
+from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import EMPTY, Translation, Translator
 from glassformer.inference.worker import BatchingTranslator
 from glassformer.paper.search import Guide, SearchConstraints, beam_search, greedy_search, length_penalty, sample
@@ -252,6 +253,12 @@ def test_a_pattern_that_needs_endless_memory_is_refused(monkeypatch):
     monkeypatch.setattr(patterns, "CPU_SECONDS", 1)
     with pytest.raises(UsageError, match="too large"):
         translator().translate(SOURCES, must_match="[ab]*a[ab]{40}")
+
+
+@needs_library
+def test_an_automaton_is_not_begun_when_the_time_is_over():
+    with time_limit(-1), pytest.raises(TimeLimitError):
+        patterns.table_of_pattern("a{3}", learn(["abc"], SideSettings(kind="characters")), 9)
 
 
 def test_what_is_no_constraint_is_refused():

@@ -104,6 +104,17 @@ def test_a_path_that_cannot_be_written_is_an_error_and_found_before(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_without_hard_links_there_is_no_previous_file(tmp_path, monkeypatch):
+    def hardlink_to(*_arguments):
+        raise NotImplementedError  # as of pathlib where the system has no `os.link`
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    for text in ("old", "new"):
+        with atomic(tmp_path / "a.txt", previous=tmp_path / "b.txt") as temporary:
+            temporary.write_text(text)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.txt", "new")]
+
+
 def test_a_new_file_has_the_permissions_of_the_old_one(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("mine")
