@@ -15,7 +15,8 @@ from benchmarks.marian import MarianDecoder, MarianTrainer
 from benchmarks.ours import OurDecoder, OurTrainer
 from benchmarks.tasks import Rows, Task
 from benchmarks.torch_layers import TorchLayersDecoder, TorchLayersTrainer
-from glassformer.inference.engines.torch import resolve_precision
+from benchmarks.turns import Absent
+from glassformer.inference.engines.torch import has_fast_bfloat16, resolve_precision
 
 
 class Trainer(Protocol):
@@ -64,3 +65,9 @@ PEAKS = {f"matrix products, {precision}": precision for precision in ("float32",
 def precision_of(contender: str, device: str) -> str:
     """In which a trainer multiplies matrices: as its name says, or else as ours chooses by itself."""
     return resolve_precision(torch.device(device), contender.partition(", ")[2] or "auto")
+
+
+def refuse_emulation(contender: str, device: str) -> None:
+    """Raise Absent for a contender in bfloat16 where the processor emulates it: a step takes minutes."""
+    if contender.endswith("bfloat16") and not has_fast_bfloat16(torch.device(device)):
+        raise Absent("this processor emulates bfloat16")

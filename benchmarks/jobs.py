@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.contenders import DECODERS, TRAINERS, Decoder, precision_of
+from benchmarks.contenders import DECODERS, TRAINERS, Decoder, precision_of, refuse_emulation
 from benchmarks.tasks import TASKS, Rows, describe, split_dates
 from benchmarks.turns import Act, Measured
 
@@ -47,6 +47,7 @@ class Training:
     device: str
 
     def start(self) -> tuple[dict[str, Any], Act]:
+        refuse_emulation(self.contender, self.device)
         task = TASKS[self.task]()
         trainer = TRAINERS[self.contender](task, self.device)
         batches = task.batches()
@@ -86,6 +87,7 @@ class MatrixProduct:
     device: str
 
     def start(self) -> tuple[dict[str, Any], Act]:
+        refuse_emulation(self.precision, self.device)
         size, kind = PRODUCT_SIZE[self.device], getattr(torch, self.precision)
         a, b = torch.randn(2, size, size, device=self.device, dtype=kind)
         out = torch.empty_like(a)
@@ -114,6 +116,7 @@ class Decoding:
     n_texts: int
 
     def start(self) -> tuple[dict[str, Any], Act]:
+        refuse_emulation(self.contender, self.device)
         pairs = split_dates()[1][: self.n_texts]
         texts, right = [source for source, _ in pairs], [target for _, target in pairs]
         decoder = DECODERS[self.contender](self.model, self.device)

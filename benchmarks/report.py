@@ -85,6 +85,7 @@ def training_table(outcome: Outcome) -> str:
     told = ", ".join(
         f"{precision} {Figure.of([rate / 1e9 for rate in measured]).write()} GFLOP/s"
         for precision, measured in peaks.items()
+        if measured
     )
     return (
         f"{rows_of(columns, rows)}\n{facts['parameters']:,} parameters; {task['source_tokens']} source and "
