@@ -73,6 +73,7 @@ def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path
     run_of(tmp_path / "cut", [])
     (tmp_path / "cut" / "history.jsonl").write_text("{}\n{x\n", encoding="utf-8")
     run_of(tmp_path / "odd", [event("progress", [1], tokens_per_second="fast")])
+    run_of(tmp_path / "worse", [validated(1, "x")])
     run_of(tmp_path / "old", [STARTED])
     (tmp_path / "old" / "recipe.toml").write_text("[training]\nstepps = 1\n", encoding="utf-8")
     run_of(tmp_path / "early", [])
@@ -90,6 +91,7 @@ def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path
         "early": "a run without a history: it ended ",
         "odd": "its history is damaged: could not ",
         "old": "there is no setting 'training.step",
+        "worse": "its history is damaged: could not ",
     }
 
 

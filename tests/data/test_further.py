@@ -59,3 +59,9 @@ def test_pairs_from_python_and_parallel_texts_have_none(tmp_path: Path) -> None:
     (tmp_path / "a.de").write_text("1\n2\n")
     path = f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}"
     assert further_columns(read_table(path, DataSettings()), DataSettings(), 20) == {}
+
+
+def test_a_damaged_cell_of_a_further_column_is_empty_and_its_row_is_kept(tmp_path: Path) -> None:
+    rows = [("a", "x"), ("b", "\\u0000"), ("c", "\\ud83d"), ("d", "y")]
+    text = "".join(f'{{"source":"{source}","target":"1","note":"{note}"}}\n' for source, note in rows)
+    assert columns_of(tmp_path / "a.jsonl", text) == {"note": ["x", "", "", "y"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from glassformer.data.rows import PLAIN, open_columns, open_lines
@@ -86,3 +87,13 @@ def test_an_error_of_whoever_uses_the_rows_is_not_one_of_the_table(tmp_path):
 
     with pytest.raises(BrokenPipeError):
         use()
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_arrow_is_read_from_a_stream(form: str) -> None:
+    table, content = pa.table({"word": ["a", "b"]}), io.BytesIO()
+    make = pa.ipc.new_file if form == "file" else pa.ipc.new_stream
+    with make(content, table.schema) as writer:
+        writer.write_table(table)
+    with open_columns(io.BytesIO(content.getvalue()), ["word"], DataSettings(), suffix=".arrow") as opened:
+        assert [list(row.cells) for row in opened.rows] == [["a"], ["b"]]

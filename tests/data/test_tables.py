@@ -472,6 +472,9 @@ def test_a_missing_file_is_an_error_that_names_similar_files(folder):
     assert (error.what, error.where) == ("there is no such file", str(path.with_name("pair.csv")))
     assert error.hint == "did you mean 'pairs.csv'?"
     assert failure(TableError, read_table, path.with_name("zzz.tsv"), DataSettings()).hint is None
+    assert (
+        failure(TableError, read_table, path.with_name(f"{'a' * 300}.csv"), DataSettings()).got == "File name too long"
+    )
     nowhere = path.parent / "nowhere" / "pairs.csv"
     assert failure(TableError, read_lines, nowhere).hint == f"the folder {str(nowhere.parent)!r} does not exist"
     one = put(folder, "a.en", "a\n")

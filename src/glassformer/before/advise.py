@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
-from glassformer.before.recipes.overrides import nested
+from glassformer.before.recipes.overrides import flat, nested
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.paper.settings import TokenKind
@@ -95,7 +96,7 @@ def advise(
 
     Choices that depend on a token kind, the number of steps or d_model follow the given one.
     """
-    fixed = _Given(given or {})
+    fixed = partial(_fixed, flat(given or {}))
     sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
     n_symbols = _count_symbols(sampled, inputs)
     if inputs:
@@ -138,19 +139,12 @@ def advise(
     return Advice(settings, tuple(choices))
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Settings that the user fixed. Those of a wrong type are ignored here; Settings raises their errors."""
-
-    settings: Mapping[str, Any]
-
-    def __call__(self, path: str, otherwise: Any) -> Any:
-        value: Any = self.settings
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if isinstance(value, str):
-            return value if value in get_args(TokenKind) else otherwise
-        return value if type(value) is type(otherwise) and value > 0 else otherwise
+def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
+    """Return a setting that the user fixed. One of a wrong type is ignored here; Settings raises its error."""
+    value: Any = given.get(setting)
+    if isinstance(value, str):
+        return value if value in get_args(TokenKind) else otherwise
+    return value if type(value) is type(otherwise) and value > 0 else otherwise
 
 
 def _has_white_space_at_ends(pairs: Sequence[Pair], inputs: Inputs) -> bool:
@@ -357,7 +351,7 @@ def _choose_training(
     lengths: Sequence[float],
     is_open: bool,
     is_narrow: bool,
-    fixed: _Given,
+    fixed: Callable[[str, Any], Any],
 ) -> list[Choice]:
     prose = "subwords" in kinds
     budget = _batch_tokens(n_rows * max(lengths), kinds, is_narrow)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count, islice
 from statistics import median
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.corpus import Corpus
@@ -60,10 +59,19 @@ def measure_updates(updater: Updater, max_seconds: float) -> Measurement:
     if updater.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(updater.device)
     plan = updates(corpus, training)
-    gradients = _Gradients(updater.model)
+    seen, not_finite = set[str](), set[str]()
+
+    def look() -> None:
+        """Look at the gradients that the parameters have now, however they were computed."""
+        for name, parameter in updater.model.named_parameters():
+            if parameter.grad is not None and not bool(parameter.grad.isfinite().all()):
+                not_finite.add(name)
+            elif parameter.grad is not None and bool(parameter.grad.any()):
+                seen.add(name)
+
     largest = [largest_batch(corpus, training)]
     for step, batches in enumerate((largest, *islice(plan, WARM_UP)), 1):
-        updater.update(batches, step, on_gradient=gradients.look)
+        updater.update(batches, step, on_gradient=look)
     seconds, speeds, begun = [], [], time.perf_counter()
     for step, batches in enumerate(islice(plan, MAX_STEPS), WARM_UP + 2):
         started = time.perf_counter()
@@ -80,8 +88,8 @@ def measure_updates(updater: Updater, max_seconds: float) -> Measurement:
         median(seconds),
         median(speeds),
         peak_memory(updater.device),
-        tuple(name for name in names if name not in gradients.seen | gradients.not_finite),
-        tuple(name for name in names if name in gradients.not_finite),
+        tuple(name for name in names if name not in seen | not_finite),
+        tuple(name for name in names if name in not_finite),
     )
 
 
@@ -123,22 +131,3 @@ def largest_batch(corpus: Corpus, training: TrainingSettings) -> NDArray[np.int6
         batches_of_epoch(corpus, training, 0),
         key=lambda rows: len(rows) * sum(int(lengths[rows].max()) for lengths in sides),
     )
-
-
-@dataclass
-class _Gradients:
-    """The names of parameters that had a gradient that is not zero, and of those that had one that is not finite."""
-
-    model: nn.Module
-    seen: set[str] = field(default_factory=set)
-    not_finite: set[str] = field(default_factory=set)
-
-    def look(self) -> None:
-        """Look at the gradients that the parameters have now, however they were computed."""
-        for name, parameter in self.model.named_parameters():
-            if parameter.grad is None:
-                continue
-            if not bool(parameter.grad.isfinite().all()):
-                self.not_finite.add(name)
-            elif bool(parameter.grad.any()):
-                self.seen.add(name)

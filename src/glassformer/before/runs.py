@@ -102,13 +102,15 @@ def _facts(events: Sequence[HistoryEvent], run: RunDirectory) -> dict[str, Any]:
     speeds = [float(fields["tokens_per_second"]) for fields in by_kind["progress"] if "tokens_per_second" in fields]
     chosen = best[-1] if best else {}
     is_finished = events[-1].kind == "finished" if events else False
+    value = last.get("value") if is_finished else chosen.get("value")
+    step = None if str(last.get("chosen")).startswith("the mean") else chosen.get("step")
     return {
         "state": "running" if _is_locked(run) else "finished" if is_finished else "stopped",
         "step": int(last.get("step", 0)),
         "steps": started.get("steps"),
         "metric": chosen.get("metric"),
-        "value": last.get("value") if is_finished else chosen.get("value"),
-        "best_step": None if str(last.get("chosen")).startswith("the mean") else chosen.get("step"),
+        "value": None if value is None else float(value),
+        "best_step": None if step is None else int(step),
         "n_parameters": started.get("n_parameters"),
         "train_rows": started.get("train_rows"),
         "minutes": float(last.get("seconds", 0)) / 60,

@@ -22,14 +22,14 @@ def calibrate(
     """
     from glassformer.inference.calibration import calibrate
     from glassformer.inference.translator import Translator
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.ship.storage.modelfile import ModelFile, find_model
     from glassformer.ship.storage.rundirectory import RunDirectory
 
-    model_file = ModelFile.load(model)
-    assert model_file.path is not None
-    pairs = columns.read(reporter, table, model_file)
-    translator = Translator(model_file, device=device)
-    found = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations, num_beams=beam)
-    with RunDirectory(model_file.path.parent).locked():
-        replace(model_file, calibration=found).save(model_file.path)
-    reporter.result(found.to_dict(), lambda: reporter.success(f"{found.summary}; wrote {model_file.path}"))
+    path = find_model(model)
+    with RunDirectory(path.parent).locked():  # no training replaces the model meanwhile
+        model_file = ModelFile.load(path)
+        pairs = columns.read(reporter, table, model_file)
+        translator = Translator(model_file, device=device)
+        found = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations, num_beams=beam)
+        replace(model_file, calibration=found).save(path)
+    reporter.result(found.to_dict(), lambda: reporter.success(f"{found.summary}; wrote {path}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,10 +14,7 @@ from glassformer.cli.narrate import QUOTED, measured_number, warn_cut_off
 from glassformer.errors import shortened
 
 if TYPE_CHECKING:
-    from glassformer.data.tables import Table
-    from glassformer.inference.answers import Answers
     from glassformer.inference.comparison import Comparison
-    from glassformer.ship.storage.modelfile import ModelFile
 
 _SIDE = "A model, a run directory, or a file of answers; several seeds of one recipe with commas: {0}1,{0}2,{0}3."
 
@@ -42,7 +39,9 @@ def compare(
     A file of answers is what `translate` writes for the sources of the table: plain lines, a table or JSON Lines. With
     several seeds on a side, the difference is that of the recipes: it must exceed what other seeds would change.
     """
+    from glassformer.inference.answers import Answers
     from glassformer.inference.comparison import compare
+    from glassformer.inference.translator import Translator
     from glassformer.ship.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam)
@@ -51,7 +50,10 @@ def compare(
     pairs = columns.read(reporter, table, next(iter(models.values()), None))
 
     def answers(path: str) -> Answers:
-        return _answers(path, models.get(path), pairs, columns, device, options)
+        """Translate the table with a model, or read the answers of a file."""
+        if path not in models:
+            return Answers.read(path, pairs)
+        return Answers.of_model(Translator(models[path], device=device), pairs, columns.data, **options)
 
     of_a, of_b = ([answers(path) for path in side] for side in sides)
     for model in (*of_a, *of_b):
@@ -73,18 +75,6 @@ def _paths(side: str) -> list[str]:
 
 def _is_model(path: str) -> bool:
     return path.startswith("hf:/") or path.endswith(".safetensors") or Path(path).is_dir()
-
-
-def _answers(
-    path: str, model: ModelFile | None, table: Table, columns: opt.Columns, device: str, options: dict[str, Any]
-) -> Answers:
-    """Translate the table with a model, or read the answers of a file."""
-    from glassformer.inference.answers import Answers
-    from glassformer.inference.translator import Translator
-
-    if model is None:
-        return Answers.read(path, table)
-    return Answers.of_model(Translator(model, device=device), table, columns.data, **options)
 
 
 def _print_comparison(found: Comparison, table: str) -> None:

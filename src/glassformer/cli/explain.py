@@ -18,6 +18,7 @@ from glassformer.errors import RunError, UsageError
 if TYPE_CHECKING:
     from glassformer.glassbox.run_records import HeadEffects
     from glassformer.glassbox.schema import Trace
+    from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS = (".weight", ".bias", ".table")
 """The ends of the names of weights, which a trace leaves out by default."""
@@ -73,7 +74,8 @@ def explain(
     """
     if head is not None and tensor in (None, LIST):
         raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
-    if heads is not None and html is None and not (reporter.as_json and tensor is None):
+    whole_trace = html is not None or (reporter.as_json and tensor is None)
+    if heads is not None and not whole_trace:
         raise UsageError("--heads is shown in the page and in --json", hint="--html FILE, or glassformer heads")
     check_output(html, "--html", overwrite=overwrite)
     from glassformer.glassbox.trace import explain as explain_text
@@ -82,7 +84,6 @@ def explain(
     file = ModelFile.load(model)
     if file.members:
         reporter.warn(f"the first of the {len(file.seeds)} members is explained; translate answers with all of them")
-    whole_trace = html is not None or (reporter.as_json and tensor is None)
     options = decoding_options(assignments, num_beams=beam)
     trace = explain_text(
         model,
@@ -95,7 +96,7 @@ def explain(
         **options,
     )
     if heads is not None:
-        trace = replace(trace, heads=_measure_heads(reporter, model, heads, options))
+        trace = replace(trace, heads=_measure_heads(reporter, file, heads, options))
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
         _write_page(reporter, trace, html)
@@ -104,12 +105,10 @@ def explain(
         raise RunError("the trace does not pass its own checks", got=", ".join(failed[:10]))
 
 
-def _measure_heads(reporter: Reporter, model: Path, table: str, options: dict[str, Any]) -> HeadEffects:
+def _measure_heads(reporter: Reporter, file: ModelFile, table: str, options: dict[str, Any]) -> HeadEffects:
     """Exact match on a table, with the columns of the model, without each head."""
     from glassformer.glassbox.evidence import head_effects
-    from glassformer.ship.storage.modelfile import ModelFile
 
-    file = ModelFile.load(model)
     pairs = Columns().read(reporter, table, file)
     decoding = file.settings.decoding.override(options)
     return head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)

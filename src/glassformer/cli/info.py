@@ -17,10 +17,8 @@ def info(model: Model, reporter: Reporter) -> None:
     from glassformer.ship.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
-    path = str(find_model(model))
-    reporter.result(
-        {"path": path, **model_file.describe()}, lambda: print_table(path, ("", ""), list(_rows(model_file)))
-    )
+    facts = {"path": str(find_model(model)), **model_file.describe()}
+    reporter.result(facts, lambda: print_table(facts["path"], ("", ""), list(_rows(model_file, facts))))
 
 
 def _metrics(found: dict[str, Any]) -> Iterator[str]:
@@ -40,9 +38,8 @@ def _metrics(found: dict[str, Any]) -> Iterator[str]:
         yield f"weights: {found['chosen']}"
 
 
-def _rows(model_file: ModelFile) -> Iterator[tuple[str, str]]:
-    facts, data = model_file.describe(), model_file.data
-    model, never = facts["settings"]["model"], facts["never_trained"]
+def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    model, never, data = facts["settings"]["model"], facts["never_trained"], model_file.data
     yield "columns", " → ".join(data.columns)
     for one in facts["inputs"]:
         symbols = f"{len(one['symbols']):,} symbols: {' '.join(one['symbols'][:20])}"

@@ -35,7 +35,7 @@ def print_reading(reporter: Reporter, table: Table | OpenRows, taken: str = "", 
     from glassformer.data.rows import first_row_note
 
     header = "with a header" if table.header else "without a header"
-    if table.format in ("JSON Lines", "Parquet", "parallel text"):
+    if not table.first:  # a format with column names
         header = "named columns" if table.header else "line by line"
     read = "reading" if arrives else "read"
     counts = "" if arrives else f": {table.ledger.summary()}"

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from glassformer.data.delimited import Row
 from glassformer.data.ledger import Fault, Reason
 
@@ -81,7 +83,7 @@ def as_text(value: object, name: str) -> str:
         return "true" if value else "false"
     if _is_missing(value):
         raise FaultError(Reason.MISSING_VALUE, f"{name!r} is NaN")
-    if isinstance(value, (dict, list, bytes)) or hasattr(value, "as_py"):
+    if isinstance(value, (dict, list, bytes, np.ndarray)) or hasattr(value, "as_py"):
         raise FaultError(Reason.NOT_TEXT, f"the type of {name!r} is {type(value).__name__}")
     text = str(value)
     if "\0" in text:

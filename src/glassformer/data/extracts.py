@@ -16,8 +16,8 @@ from pathlib import Path
 
 from glassformer.data.columns import Columns, requested
 from glassformer.data.delimited import Row
-from glassformer.data.formats import open_source, record_batches, suffix_of, table_files
-from glassformer.data.lines import BOM, COMPRESSIONS, Lines, open_bytes, pyarrow, system_errors
+from glassformer.data.formats import open_source, record_batches, suffix_of, table_files, without_compression
+from glassformer.data.lines import BOM, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import atomic, check_empty, writing
@@ -35,16 +35,14 @@ def write_parts(
     """
     check_empty(folder)
     part_of = {index: part for part, indices in parts.items() for index in indices}
-    sources = table.files or ((0, table.path),)
-    starts = [*(start for start, _ in sources), len(table.rows)]
     names = _names([path for _, path in table.files]) or [""]
     new: dict[str, list[Path]] = {}
     with writing(folder):
         for each in (folder, *(folder / part for part in parts if table.files)):
             each.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        for (_, path), name, (start, end) in zip(sources, names, pairwise(starts), strict=True):
-            of_rows = {table.rows[index]: part_of[index] for index in range(start, end)}
+        for (path, indices), name in zip(table.by_file(), names, strict=True):
+            of_rows = {table.rows[index]: part_of[index] for index in indices}
             new = {part: _new_files(folder, part, path, name) for part in parts if part in of_rows.values()}
             _copy(path, data, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
         _write_rows(table, part_of, stack.enter_context(atomic(folder / "rows.csv")))
@@ -65,15 +63,17 @@ def _write_rows(table: Table, part_of: Mapping[int, str], path: Path) -> None:
 
 def _names(paths: Sequence[str]) -> list[str]:
     """Return a name for each file of a folder or pattern: its own, with a number before it where names are equal."""
-    names = [_without_compression(Path(path).name) for path in paths]
+    names = [without_compression(Path(path).name) for path in paths]
     is_unique = len({name.casefold() for name in names}) == len(names)
     return names if is_unique else [f"{number:05}-{name}" for number, name in enumerate(names, 1)]
 
 
 def _new_files(folder: Path, part: str, path: str, name: str) -> list[Path]:
     """Return the files of a part for the rows of the table at `path`, which in a folder of tables is called `name`."""
-    sources = table_files(path)
-    return [folder / part / name] if name else [folder / _name(part, file, len(sources)) for file in sources]
+    if name:
+        return [folder / part / name]
+    names = [without_compression(file.name) for file in table_files(path)]
+    return [folder / (f"{part}.{own}" if len(names) > 1 else part + Path(own).suffix) for own in names]
 
 
 def _copy(path: str, data: DataSettings, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
@@ -83,17 +83,6 @@ def _copy(path: str, data: DataSettings, part_of: Mapping[int, str], written: Ma
         _copy_batches(file, part_of, {name: new for name, (new,) in written.items()}, form)
     else:
         _copy_lines(raw_rows(path, data), part_of, written)
-
-
-def _name(part: str, file: Path, n_files: int) -> str:
-    name = _without_compression(file.name)
-    return f"{part}.{name}" if n_files > 1 else part + Path(name).suffix
-
-
-def _without_compression(name: str) -> str:
-    for compression in COMPRESSIONS:
-        name = name[: -len(compression)] if name.lower().endswith(compression) else name
-    return name
 
 
 def _copy_lines(

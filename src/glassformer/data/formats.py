@@ -131,7 +131,7 @@ def open_stream(stream: BinaryIO, suffix: str | None, name: str) -> Source:
         raise UsageError(f"there is no format {suffix.removeprefix('.')!r}", hint=nearest(suffix, _FORMATS))
     first = stream.readline()
     suffix = suffix or _format_of_line(first)
-    whole = io.BytesIO(first + stream.read()) if suffix == ".parquet" else chain([first], stream)
+    whole = io.BytesIO(first + stream.read()) if suffix in (".parquet", ".arrow") else chain([first], stream)
     return _FORMATS[suffix](cast(BinaryIO, whole), Path(name))
 
 
@@ -169,10 +169,14 @@ def table_files(path: str) -> tuple[Path, ...]:
 
 def suffix_of(path: Path) -> str:
     """Return the suffix of the format in lower case, without that of the compression."""
-    name = path.name.lower()
+    return Path(without_compression(path.name)).suffix.lower()
+
+
+def without_compression(name: str) -> str:
+    """Return the name of a file without the suffix of its compression."""
     for compression in COMPRESSIONS:
-        name = name.removesuffix(compression)
-    return Path(name).suffix
+        name = name[: -len(compression)] if name.lower().endswith(compression) else name
+    return name
 
 
 def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Set
 
 from glassformer.data.columns import Columns, requested
 from glassformer.data.formats import open_source
@@ -19,16 +19,14 @@ def further_columns(table: Table, data: DataSettings, max_values: int) -> dict[s
     """
     if table.format == "python":
         return {}
-    files = table.files or ((0, table.path),)
-    ends = [*(start for start, _ in files[1:]), len(table.rows)]
     rows: list[Mapping[str, str]] = []
-    for (start, path), end in zip(files, ends, strict=True):
-        rows += _further_cells(path, table.rows[start:end], data)
+    for path, indices in table.by_file():
+        rows += _further_cells(path, {table.rows[i] for i in indices}, data)
     found = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
     return {name: cells for name, cells in found.items() if 1 < len(set(cells)) <= max_values}
 
 
-def _further_cells(path: str, rows: Sequence[int], data: DataSettings) -> Iterator[Mapping[str, str]]:
+def _further_cells(path: str, kept: Set[int], data: DataSettings) -> Iterator[Mapping[str, str]]:
     """Yield the cells of the further columns of some rows of a file, by name; where two share it, with the position."""
     with open_source(path) as source:
         columns = Columns.of(source, requested(data, source.first), data.header, path)
@@ -36,7 +34,6 @@ def _further_cells(path: str, rows: Sequence[int], data: DataSettings) -> Iterat
         others = [at for at in range(source.width) if at not in (*chosen.sources, chosen.target)]
         own = [name for name in columns.names or () if (columns.names or ()).count(name) == 1]
         labels = [name if (name := columns.name(at)) in own else columns.label(at) for at in others]
-        kept = set(rows)
         for row in source.scan(others, columns.consumed, path, Ledger(), ["any"] * len(others)):
-            if row.number in kept:
-                yield dict(zip(labels, row.cells, strict=True))
+            if row.number in kept:  # a damaged cell of a further column is no fault of the pair
+                yield dict(zip(labels, row.cells or [""] * len(labels), strict=True))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -110,8 +109,10 @@ def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator
         path = source if isinstance(source, str) else name
         with system_errors(path), ExitStack() as stack:
             stream = stack.enter_context(open_bytes(Path(source))) if isinstance(source, str) else source
-            yield OpenRows(path, PLAIN, ("line",), ("line",), False, (), False, "UTF-8 text", Ledger())
+            opened = OpenRows(path, PLAIN, ("line",), ("line",), False, (), False, "UTF-8 text", Ledger())
+            yield opened
             for number, text, fault in Lines(stream, path).numbered():
+                opened.ledger.read = number
                 yield InputRow(number, number, () if fault else (text,), fault)
 
     with _reading(read()) as opened:
@@ -146,11 +147,10 @@ def cells_of(table: Table, column: str, data: DataSettings) -> list[str]:
     """
     cells: list[str] = []
     data = data.model_copy(update={"header": "yes" if table.header else "no"})
-    files = table.files or ((0, table.path),)
-    for (start, path), (end, _) in pairwise((*files, (len(table.rows), ""))):
+    for path, indices in table.by_file():
         with open_columns(path, [column], data, kinds=["optional"]) as opened:
             found = {row.number: row.cells[0] for row in opened.rows if row.cells}
-        cells += [found.get(row, "") for row in table.rows[start:end]]
+        cells += [found.get(table.rows[i], "") for i in indices]
     if empty := [table.location(index) for index, cell in enumerate(cells) if not cell.strip()]:
         raise TableError(
             f"the column {column} is empty in {len(empty):,} rows that are kept",

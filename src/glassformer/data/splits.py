@@ -92,11 +92,8 @@ def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
     """Return the number of rows of each source at its first row, and 0 at its other rows."""
     sizes = np.zeros(len(sources), np.int32)
     for rows in _parts(sources):
-        hashes = sources[rows]
-        order = np.argsort(hashes, kind="stable")
-        hashes = hashes[order]
-        starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))[: len(rows)]
-        sizes[rows[order[starts]]] = np.diff(np.append(starts, len(rows)))
+        _, firsts, counts = np.unique(sources[rows], return_index=True, return_counts=True)
+        sizes[rows[firsts]] = counts
     return sizes
 
 

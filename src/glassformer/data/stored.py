@@ -29,15 +29,6 @@ ON_DISK = Path("/var/tmp")
 BLOCK_ROWS = 2**14
 """Rows that are encoded, or decoded, at once when all are iterated over."""
 
-_SIDES = ("source", "target")
-_DTYPES: dict[str, type[np.integer[Any]]] = {
-    "rows": np.int64,
-    "hashes": np.uint64,
-    **{f"{side}.texts": np.uint8 for side in _SIDES},
-    **{f"{side}.starts": np.int64 for side in _SIDES},
-}
-"""The type of each array of `StoredPairs`."""
-
 
 def folder_of_files() -> Path:
     """Return the folder of the files: that of the environment variable, or the one for large temporary files."""
@@ -110,27 +101,29 @@ class StoredPairs(Sequence[Pair]):
         """Write pairs, each with its row. Raises RunError when the disk is full."""
         kept, digest = iter(kept), hashlib.sha256()
         with ExitStack() as stack:
-            growing = {name: GrowingArray(dtype, stored=True) for name, dtype in _DTYPES.items()}
-            for array in growing.values():
-                stack.enter_context(closing(array))
-            for side in _SIDES:
-                growing[f"{side}.starts"].append([0])
+
+            def growing(dtype: Any) -> GrowingArray:
+                return stack.enter_context(closing(GrowingArray(dtype, stored=True)))
+
+            numbers, hashes = growing(np.int64), growing(np.uint64)
+            sides = [(growing(np.uint8), growing(np.int64)) for _ in range(2)]  # texts, and where each begins
+            for _, starts in sides:
+                starts.append([0])
             while block := list(islice(kept, BLOCK_ROWS)):
                 rows, pairs = zip(*block, strict=True)
-                growing["rows"].append(rows)
-                growing["hashes"].append(text_hashes(pair.source for pair in pairs))
+                numbers.append(rows)
+                hashes.append(text_hashes(pair.source for pair in pairs))
                 digest.update(b"".join(fingerprint_parts(pairs)))
-                for side, texts in zip(_SIDES, zip(*pairs, strict=True), strict=True):
-                    written = np.frombuffer("".join(f"{text}\0" for text in texts).encode(), np.uint8)
-                    starts = np.flatnonzero(written == 0) + 1 + len(growing[f"{side}.texts"])
-                    growing[f"{side}.starts"].append(starts)
-                    growing[f"{side}.texts"].append(written)
-            arrays = {name: array.finish() for name, array in growing.items()}
+                for (texts, starts), side in zip(sides, zip(*pairs, strict=True), strict=True):
+                    written = np.frombuffer("".join(f"{text}\0" for text in side).encode(), np.uint8)
+                    starts.append(np.flatnonzero(written == 0) + 1 + len(texts))
+                    texts.append(written)
+            self.rows: Sequence[int] = memoryview(numbers.finish())  # whose items are Python's integers
+            self.source_hashes = hashes.finish()
+            self._texts, self._starts = zip(
+                *((texts.finish(), starts.finish()) for texts, starts in sides), strict=True
+            )
         self.fingerprint = digest.hexdigest()
-        self.rows: Sequence[int] = memoryview(arrays["rows"])  # whose items are Python's integers
-        self.source_hashes = arrays["hashes"]
-        self._texts = [arrays[f"{side}.texts"] for side in _SIDES]
-        self._starts = [arrays[f"{side}.starts"] for side in _SIDES]
 
     def __len__(self) -> int:
         return len(self.source_hashes)

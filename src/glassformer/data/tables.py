@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 from glassformer.data.columns import Columns, requested
@@ -62,6 +62,12 @@ class Table:
     def file(self, index: int) -> str:
         """Return the path of the file that kept pair `index` (from 0) is from."""
         return self.files[bisect_right(self.files, index, key=lambda file: file[0]) - 1][1] if self.files else self.path
+
+    def by_file(self) -> Iterator[tuple[str, range]]:
+        """Yield the path of each file of the table, and the indices of the kept pairs that are from it."""
+        files = self.files or ((0, self.path),)
+        for (start, path), (end, _) in pairwise((*files, (len(self.rows), ""))):
+            yield path, range(start, end)
 
     def location(self, index: int) -> str:
         """Return the path and row of kept pair `index` (from 0), for errors."""
@@ -256,18 +262,18 @@ def _read(reader: _Reader) -> Table:
 def _listed(path: str) -> list[str]:
     """Return the files of a folder or of a pattern, in order; otherwise the path itself."""
     where = Path(path)
-    if where.is_dir():
-        with system_errors(path):
+    with system_errors(path):
+        if where.is_dir():
             found = sorted(file for file in where.iterdir() if suffix_of(file) in FORMATS and file.is_file())
-        found = [file for file in found if not file.name.startswith(".")]
-        if not found:
-            raise TableError(
-                "there is no table in this folder", where=path, expected=f"files that end in {', '.join(FORMATS)}"
-            )
-        return [str(file) for file in found]
-    if has_magic(path) and not where.exists():
-        matches = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207, of any root
-        if not matches:
-            raise TableError("no file matches this pattern", where=path)
-        return matches
+            found = [file for file in found if not file.name.startswith(".")]
+            if not found:
+                raise TableError(
+                    "there is no table in this folder", where=path, expected=f"files that end in {', '.join(FORMATS)}"
+                )
+            return [str(file) for file in found]
+        if has_magic(path) and not where.exists():
+            matches = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207, of any root
+            if not matches:
+                raise TableError("no file matches this pattern", where=path)
+            return matches
     return [path]

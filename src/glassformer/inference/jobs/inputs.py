@@ -79,12 +79,7 @@ class Input:
         Raises TableError when rows are damaged and `data.bad_rows` is "stop".
         """
         with self.open() as opened:
-            damaged: list[InputRow] = []
-            opened.ledger.read = 0
-            for row in opened.rows:
-                opened.ledger.read = row.number
-                if row.fault:
-                    damaged.append(row)
+            damaged = [row for row in opened.rows if row.fault]
             if self.stops_at_damage:
                 check_rows(opened, damaged)
         return replace(opened, rows=iter(()))

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.data.formats import suffix_of
+from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError, nearest
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
-from glassformer.inference.jobs.layout import OF_SUFFIX, Layout, choose_format, free_name
+from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
@@ -49,7 +49,7 @@ def choose_input(
     a stream, `data` and `more` are fields of DataSettings and of Input; `ledger`: there is one.
     """
     is_stream = not isinstance(source, str)
-    is_table = stream_format is not None if not isinstance(source, str) else suffix_of(Path(source)) in OF_SUFFIX
+    is_table = stream_format is not None if not isinstance(source, str) else suffix_of(Path(source)) in FORMATS
     if column is None and is_table and inputs:
         column = inputs[0].name
     if column is None and is_table:
