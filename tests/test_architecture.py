@@ -38,7 +38,7 @@ THIRD_PARTY = {
     },
     "data": {"numpy", "pyarrow"},
     "inference": {
-        *("filelock", "jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
+        *("jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
         *("threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},

@@ -15,6 +15,7 @@ from glassformer.inference.translator import Translator
 from glassformer.paper.settings import SideSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import grow, learn, learn_both
+from glassformer.text.inputs import inputs_of, learn_inputs
 from tests.training.test_loop import PAIRS, settings
 from tests.untrained import drawn_model
 
@@ -97,6 +98,9 @@ def test_words_are_added_by_count_and_within_the_vocabulary_size():
     grown = grow(old, ["e d d", "f f f a", "g"])
     assert grown.vocabulary.pieces == (*old.vocabulary.pieces, "f", "d")  # 4 special tokens and 5 words are 9
     assert grow(old, ["a b c"]) is old
+    inputs = learn_inputs(["a\x1fX;Y;Z"], inputs_of(["word"], ["tags"]))
+    tagged = learn(["a", "b"], SideSettings(kind="words", vocabulary_size=7, min_count=1), inputs)
+    assert len(grow(tagged, ["c d", "c"], inputs)) == len(tagged) + 1  # symbols take no places of words
     twice = learn(["a a"], SideSettings(kind="characters", min_count=2))
     assert grow(twice, ["xyy"]).vocabulary.pieces[-1] == "y"
     assert len(grow(twice, ["xyy"])) == len(twice) + 1

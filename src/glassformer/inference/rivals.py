@@ -29,8 +29,7 @@ def with_rivals(
     """
     engine = translator.engine
     source, target = translator.source_tokenizer, translator.target_tokenizer
-    special, forbidden = target.vocabulary.special_ids, target.vocabulary.forbidden_ids
-    id_of = {piece: token for token, piece in enumerate(target.vocabulary.pieces) if token not in special}
+    id_of, forbidden = target.vocabulary.ordinary, target.vocabulary.forbidden_ids
     rows = [row for row, answer in enumerate(answers) if answer.tokens or answer.token_scores]
     framed = [source.frame(ids) for ids in source.encode_many([sources[row] for row in rows])]
     framed_targets = [

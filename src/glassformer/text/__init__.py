@@ -14,7 +14,8 @@ a file.
 """
 
 from glassformer.text.learning import ascii68, grow, grow_both, learn, learn_both
+from glassformer.text.segmenters import SPECIALS
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.vocabulary import SPECIALS, Vocabulary
+from glassformer.text.vocabulary import Vocabulary
 
 __all__ = ["SPECIALS", "Tokenizer", "Vocabulary", "ascii68", "grow", "grow_both", "learn", "learn_both"]

@@ -12,10 +12,10 @@ from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.blocks import count_characters
 from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
-from glassformer.text.segmenters import BYTES, MARK, Learned, mark
+from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark
 from glassformer.text.subwords import library, train
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.text.vocabulary import SPECIALS, Vocabulary
+from glassformer.text.vocabulary import Vocabulary
 
 
 def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
@@ -99,7 +99,8 @@ def _new_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
     counts = _count(text.split() if settings.kind == "words" else text for text in normalized)
     new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in known.ordinary]
     if settings.kind == "words":
-        return sorted(new, key=lambda word: (-counts[word], word))[: max(0, settings.vocabulary_size - len(known))]
+        rest = settings.vocabulary_size - (len(known) - known.n_input_tokens)
+        return sorted(new, key=lambda word: (-counts[word], word))[: max(0, rest)]
     return sorted(new)
 
 

@@ -10,6 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, final
 
+SPECIALS: dict[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "<blank>"),
+    "bos": ("<bos>", "<sos>", "<s>", "<start>"),
+    "eos": ("<eos>", "</s>", "<end>"),
+    "unk": ("<unk>",),
+}
+"""Role of a special token -> its allowed written forms, the default first."""
+
 Learned = Mapping[str, Any]
 """Learned values in addition to the pieces: `merges` (pairs of pieces), `scores` (one for each piece), `sentencepiece`
 (see `sentencepiece.py`), or nothing."""

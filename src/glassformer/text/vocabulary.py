@@ -9,14 +9,7 @@ from functools import cached_property
 from typing import final
 
 from glassformer.errors import UsageError, nearest
-
-SPECIALS: dict[str, tuple[str, ...]] = {
-    "pad": ("<pad>", "<blank>"),
-    "bos": ("<bos>", "<sos>", "<s>", "<start>"),
-    "eos": ("<eos>", "</s>", "<end>"),
-    "unk": ("<unk>",),
-}
-"""Role of a special token -> its allowed written forms, the default first."""
+from glassformer.text.segmenters import SPECIALS
 
 
 @final

@@ -16,9 +16,10 @@ def test_a_machine_has_memory():
     assert 2**28 < memory_of("cpu") <= 2**46
 
 
-def test_where_the_system_does_not_tell_a_bound_is_taken(monkeypatch):
-    monkeypatch.delattr("os.sysconf")
-    assert memory_of("cpu") == 2**46
+def test_the_limit_of_a_container_counts_and_where_the_system_does_not_tell_a_bound(monkeypatch):
+    for limit in (None, 4 * GIGABYTE):  # that of a container
+        monkeypatch.setattr("glassformer.inference.engines.memory.memory_limit", lambda limit=limit: limit)
+        assert memory_of("cpu") == (limit or 2**46)
 
 
 def test_a_search_whose_hypotheses_cannot_fit_is_refused(with_memory):

@@ -11,7 +11,7 @@ import torch
 
 from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.jobs import alignment
-from glassformer.inference.jobs.alignment import Aligner, cross_attention
+from glassformer.inference.jobs.alignment import align, cross_attention
 from glassformer.inference.jobs.layout import pharaoh
 from glassformer.inference.jobs.sentences import joined
 from glassformer.inference.translator import EMPTY, Translation
@@ -28,7 +28,7 @@ PAIRS = [
 
 
 @pytest.fixture
-def aligner(monkeypatch) -> Aligner:
+def translator(monkeypatch) -> Any:
     """Its attention is on `<bos>` and `<eos>` most of all, and then on the source from its last token to its first."""
 
     def backwards(_files, pairs):
@@ -43,16 +43,15 @@ def aligner(monkeypatch) -> Aligner:
 
     monkeypatch.setattr(alignment, "cross_attention", backwards)
     tokenizer = learn(["abc"], SideSettings(kind="characters"))
-    translator = SimpleNamespace(source_tokenizer=tokenizer, target_tokenizer=tokenizer, model_files=())
-    return Aligner(translator)  # type: ignore[arg-type]
+    return SimpleNamespace(source_tokenizer=tokenizer, target_tokenizer=tokenizer, model_files=())
 
 
 def answer_of(text: str) -> Translation:
     return Translation(text, -1.0, -1.0, tuple(text), (-0.5,) * len(text), finished=True)
 
 
-def test_each_token_of_an_answer_has_the_source_token_with_most_attention(aligner):
-    found, empty = aligner.align(["abc", ""], [answer_of("cba"), EMPTY])
+def test_each_token_of_an_answer_has_the_source_token_with_most_attention(translator):
+    found, empty = align(translator, ["abc", ""], [answer_of("cba"), EMPTY])
     assert found.alignment == ((2, 0), (1, 1), (0, 2))
     assert found.source_tokens == ("a", "b", "c")
     assert pharaoh(found) == "2-0 1-1 0-2"
@@ -60,10 +59,14 @@ def test_each_token_of_an_answer_has_the_source_token_with_most_attention(aligne
     assert (empty, "alignment" in empty.to_json()) == (EMPTY, False)
 
 
-def test_the_alignments_of_sentences_are_counted_on(aligner):
-    found = joined(aligner.align(["ab", "abc"], [answer_of("ba"), answer_of("cb")]), (" ",))
+def test_the_alignments_of_sentences_are_counted_on(translator):
+    found = joined(align(translator, ["ab", "abc"], [answer_of("ba"), answer_of("cb")]), (" ",))
     assert found.alignment == ((1, 0), (0, 1), (4, 2), (3, 3))
     assert "".join(found.source_tokens) == "ababc"
+
+
+def test_a_source_without_tokens_has_no_alignment(translator):
+    assert align(translator, [""], [answer_of("a")]) == [answer_of("a")]
 
 
 def random_model(n_decoder_layers: int, seed: int = 1, **changes: Any) -> Transformer:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import RunError
-from glassformer.ship.storage.rundirectory import NO_LOCKS, RunDirectory
+from glassformer.ship.storage.files import NO_LOCKS
+from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.events import Sample, Saved, Started, Validated
 
 A_RUN = ("model.safetensors", "recipe.toml", "history.jsonl", "ledger.jsonl", "README.md")

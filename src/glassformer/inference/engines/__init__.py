@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -139,8 +138,6 @@ def _auto(model_files: Sequence[ModelFile], device: str, precision: str) -> Engi
 
 def _has_gpu() -> bool:
     """Whether PyTorch has a GPU. Without a driver it is not asked, because importing it takes a second."""
-    if importlib.util.find_spec("torch") is None:
-        return False
     if platform.system() == "Linux" and not any(Path(driver).exists() for driver in GPU_DRIVERS):
         return False
     if not has_pytorch():

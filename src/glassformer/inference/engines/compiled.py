@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 PANEL = 16  # columns of a weight matrix that `step.c` multiplies at once
+INTERFACE = 1  # of the structures and arguments of step.c; a processor that it is not for has 0
 ACTIVATIONS = "relu", "gelu", "swish"
 Pointer, Number = ctypes.c_void_p, ctypes.c_int64
 
@@ -67,7 +68,7 @@ def library() -> Any:
         return None
     try:
         functions = ctypes.CDLL(found.origin)
-        is_fast = functions.glassformer_is_fast()
+        interface = functions.glassformer_interface()
         functions.glassformer_best.argtypes = (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer)
         functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
         functions.glassformer_step.argtypes = (
@@ -75,7 +76,7 @@ def library() -> Any:
         )
     except (OSError, AttributeError):  # it is damaged, or of another version
         return None
-    return functions if is_fast else None
+    return functions if interface == INTERFACE else None
 
 
 def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from glassformer.errors import DeviceError, counted
 from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.ship.storage.container import memory_limit
 
 FLOAT = 4  # bytes
 UNKNOWN_MEMORY = 2**46  # bytes: 64 TiB, where the system does not report its memory
@@ -17,10 +16,7 @@ def memory_of(device: str) -> int:
         import torch  # which found this device
 
         return int(torch.cuda.get_device_properties(device).total_memory)
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return UNKNOWN_MEMORY
+    return memory_limit() or UNKNOWN_MEMORY
 
 
 def check_search_fits(

@@ -121,16 +121,11 @@ class Layer:
             return x
         return norm(x + sublayer(x, *inputs))
 
-    def split(self, x: Float[Array, "R W"]) -> tuple[Array, Array, Array]:
+    def split(self, x: Float[Array, "R W"]) -> list[Array]:
         """Queries, keys and values, [R H d] each."""
-        n_heads, d_k, d_v = self.settings.n_heads, self.settings.d_k, self.settings.d_v
-        keys, values = n_heads * d_k, 2 * n_heads * d_k
-        shape = len(x), n_heads
-        return (
-            x[:, :keys].reshape(*shape, d_k),
-            x[:, keys:values].reshape(*shape, d_k),
-            x[:, values:].reshape(*shape, d_v),
-        )
+        n_heads, keys = self.settings.n_heads, self.settings.n_heads * self.settings.d_k
+        parts = x[:, :keys], x[:, keys : 2 * keys], x[:, 2 * keys :]
+        return [part.reshape(len(x), n_heads, -1) for part in parts]
 
     def feed(self, x: Array) -> Array:
         hidden = self.w_1(x)
@@ -302,25 +297,16 @@ class Inference:
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
-        return self._log_probs(self._advance(last, cache)).reshape(*last.shape, -1)
+        logits = self.output(self.state(last, cache))
+        logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
+        logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
+        return logits.reshape(*last.shape, -1)
 
     def state(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
         """Feed the last token of every hypothesis and return what the output projection reads."""
-        return self._normed(self._advance(last, cache))
-
-    def _advance(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
         cache.grow()
         x = self.embed("target", last.ravel(), cache.length, cache.length + 1)
         for i, layer in enumerate(self.decoder):
             x = layer.step(x, i, cache)
         cache.length += 1
-        return x
-
-    def _normed(self, x: Float[Array, "R D"]) -> Float[Array, "R D"]:
         return x if self.decoder_norm is None else self.decoder_norm(x)
-
-    def _log_probs(self, x: Float[Array, "R D"]) -> Float[Array, "R V"]:
-        logits = self.output(self._normed(x))
-        logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
-        logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
-        return logits

@@ -18,36 +18,29 @@ from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import ModelFile
 
 
-class Aligner:
-    """Aligns the answers of a translator with its model, or models."""
+def align(translator: Translator, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
+    """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
-    def __init__(self, translator: Translator) -> None:
-        self._source, self._target = translator.source_tokenizer, translator.target_tokenizer
-        self._files = translator.model_files
-        special = self._target.vocabulary.special_ids
-        pieces = enumerate(self._target.vocabulary.pieces)
-        self._target_ids = {piece: token for token, piece in pieces if token not in special}
-
-    def align(self, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
-        """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
-
-        The attention is that of `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and
-        `<pad>` are not aligned. Alternatives are left as they are.
-        """
-        vocabulary = self._source.vocabulary
-        frame = {vocabulary.bos_id, vocabulary.eos_id, vocabulary.pad_id}
-        rows = [row for row, answer in enumerate(answers) if answer.tokens]
-        framed = [self._source.frame(ids) for ids in self._source.encode_many([sources[row] for row in rows])]
-        targets = [self._target.frame([self._target_ids[piece] for piece in answers[row].tokens]) for row in rows]
-        weights = cross_attention(self._files, list(zip(framed, targets, strict=True)))
-        results = list(answers)
-        for row, ids, found in zip(rows, framed, weights, strict=True):
-            positions = [at for at, token in enumerate(ids) if token not in frame]
-            nearest = found[: len(answers[row].tokens), positions].argmax(axis=1).tolist()
-            alignment = tuple((at, token) for token, at in enumerate(nearest))
-            tokens = tuple(self._source.tokens([ids[at] for at in positions]))
-            results[row] = replace(answers[row], alignment=alignment, source_tokens=tokens)
-        return results
+    The attention is that of `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and `<pad>`
+    are not aligned. Alternatives are left as they are.
+    """
+    source, target = translator.source_tokenizer, translator.target_tokenizer
+    frame = {source.vocabulary.bos_id, source.vocabulary.eos_id, source.vocabulary.pad_id}
+    id_of = target.vocabulary.ordinary
+    rows = [row for row, answer in enumerate(answers) if answer.tokens]
+    framed = [source.frame(ids) for ids in source.encode_many([sources[row] for row in rows])]
+    targets = [target.frame([id_of[piece] for piece in answers[row].tokens]) for row in rows]
+    weights = cross_attention(translator.model_files, list(zip(framed, targets, strict=True)))
+    results = list(answers)
+    for row, ids, found in zip(rows, framed, weights, strict=True):
+        positions = [at for at, token in enumerate(ids) if token not in frame]
+        if not positions:  # SentencePiece makes no piece of some characters, such as U+200B
+            continue
+        nearest = found[: len(answers[row].tokens), positions].argmax(axis=1).tolist()
+        alignment = tuple((at, token) for token, at in enumerate(nearest))
+        tokens = tuple(source.tokens([ids[at] for at in positions]))
+        results[row] = replace(answers[row], alignment=alignment, source_tokens=tokens)
+    return results
 
 
 def cross_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]) -> list[NDArray[Any]]:

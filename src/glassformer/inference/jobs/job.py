@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
 from glassformer.inference.allowed import Constraint, options_of
-from glassformer.inference.jobs.alignment import Aligner
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
 from glassformer.inference.jobs.inputs import Input, JobRow
 from glassformer.inference.jobs.layout import Layout
@@ -44,14 +43,10 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Translates rows in this process; with an `aligner` the answers are aligned."""
+    """Translates rows in this process; with `alignments` the answers are aligned."""
 
     translator: Translator
-    aligner: Aligner | None = None
-
-    @classmethod
-    def of(cls, translator: Translator, *, alignments: bool) -> Here:
-        return cls(translator, Aligner(translator) if alignments else None)
+    alignments: bool = False
 
     def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, chunk by chunk."""
@@ -68,7 +63,7 @@ class Here:
             [f"row {row.number}" for row in rows],
             prefixes=prefixes if any(prefixes) else None,
             progress=on_count,
-            aligner=self.aligner,
+            alignments=self.alignments,
         )
 
 

@@ -93,7 +93,7 @@ class _Worker:
         try:
             if self._here is None:
                 translator = self._on_ray.load(load_ray().get(files[0]))
-                self._here = Here.of(translator, alignments=self._on_ray.alignments)
+                self._here = Here(translator, self._on_ray.alignments)
             return self._here.translate(rows, search), search.greedy_first
         except GlassformerError as error:
             return error

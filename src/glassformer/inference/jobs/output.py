@@ -23,7 +23,7 @@ from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
 from glassformer.inference.jobs.layout import PROBABILITY, SCORE, TOKEN_SCORES, Layout
 from glassformer.inference.jobs.progress import Progress
-from glassformer.ship.storage.files import cannot_write, check_path, check_writable, replace_file
+from glassformer.ship.storage.files import cannot_write, check_path, check_writable, locked, replace_file
 
 PARQUET_ROWS = 65_536  # in a group of a Parquet file
 RESUME = "--resume continues it, --overwrite starts again"
@@ -93,7 +93,9 @@ class FileOutput:
     @contextlib.contextmanager
     def opened(self, progress: Progress) -> Iterator[None]:
         """Open the part file at the end of the rows that are done. Raises RunError when another process has it."""
-        with self._errors(progress), self._locked():
+        hint = "wait for it or stop it, or choose another --out"
+        busy = RunError("another process is writing this output", where=str(self.path), hint=hint)
+        with self._errors(progress), locked(self._lock, busy):
             # The permissions of a file that is replaced may be narrower than the default.
             mode = stat.S_IMODE(self._target.stat().st_mode) if self._target.is_file() else 0o666
             part = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode)
@@ -146,27 +148,6 @@ class FileOutput:
                     replace_file(self.part, self._target)
         self.record.unlink()
         self._temporary.unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        self._target.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._lock, blocking=False, thread_local=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunError(
-                "another process is writing this output",
-                where=str(self.path),
-                hint="wait for it or stop it, or choose another --out",
-            ) from None
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
-                self._lock.unlink()
-            lock.release()
 
     @contextlib.contextmanager
     def _errors(self, progress: Progress) -> Iterator[None]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from glassformer.errors import RunError, first_fault, quoted
 from glassformer.inference.jobs.inputs import JobRow
@@ -19,11 +19,7 @@ NAMED = 10
 """How many rows of a kind are named in a warning."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", validate_assignment=False)
-
-
-class Rows(_Record):
+class Rows(BaseModel, extra="forbid"):
     """Rows of one kind: their number, and the first NAMED of them, each as text."""
 
     count: NonNegativeInt = 0
@@ -39,7 +35,7 @@ class Rows(_Record):
         return ", ".join(self.named) + more
 
 
-class Progress(_Record):
+class Progress(BaseModel, extra="forbid"):
     """The rows of a job that are done.
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is

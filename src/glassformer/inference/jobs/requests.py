@@ -5,9 +5,8 @@ Each function raises UsageError, before any work, for a request that no job can 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -187,17 +186,15 @@ def make_job(
     if isinstance(output, FileOutput):  # which can be resumed
         made = {"precision": computing["precision"], "engine": computing["engine"]}
         name = describe_job(models, search, layout, opened, prefix=prefix, **made)
-    load: Callable[[Sequence[ModelFile]], Translator] = partial(_load, computing)
+
+    def load(files: Sequence[ModelFile]) -> Translator:
+        return Translator(files[0], ensemble=files[1:], **computing)
+
     workers: Workers
     if on is None:
-        workers = Here.of(load(models), alignments=layout.alignments)
+        workers = Here(load(models), layout.alignments)
     else:
         from glassformer.inference.jobs.on_ray import OnRay
 
         workers = OnRay(load, models, layout.alignments, n_gpus=int(computing["device"].startswith("cuda")))
     return Job(given, workers, search, layout, output, prefix, name)
-
-
-def _load(computing: Mapping[str, str], files: Sequence[ModelFile]) -> Translator:
-    first, *others = files
-    return Translator(first, ensemble=others, **computing)

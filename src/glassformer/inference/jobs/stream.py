@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.confidence import all_of_the_beam
-from glassformer.inference.jobs.alignment import Aligner
+from glassformer.inference.jobs.alignment import align
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
@@ -98,14 +98,13 @@ def translate_stream(
         sure = Confidence.of(translator.model_files, base, minimum=min_confidence, coverage=coverage, **forms)
     chosen = base if sure is None else all_of_the_beam(base)
     search = Search(chosen, long, sure, n_rivals=n_rivals, constraint=constraint)
-    aligner = Aligner(translator) if alignments else None
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
         given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, names, prefixes=given, aligner=aligner)
+        yield from translate_chunk(translator, chunk, search, names, prefixes=given, alignments=alignments)
 
 
 def translate_chunk(
@@ -116,9 +115,9 @@ def translate_chunk(
     *,
     prefixes: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
-    aligner: Aligner | None = None,
+    alignments: bool = False,
 ) -> list[Translation]:
-    """Translate some texts of a job, called `names` in errors, and align the answers with an `aligner`."""
+    """Translate some texts of a job, called `names` in errors, and align the answers with `alignments`."""
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
@@ -134,7 +133,7 @@ def translate_chunk(
                 flat,
                 decoding=search.decoding,
                 prefixes=None if prefixes is None else _of_first_sentences(prefixes, owners),
-                progress=progress,
+                progress=progress if len(flat) == len(texts) else None,
                 where=[names[row] for row in owners],
                 greedy_first=search.greedy_first,
                 **options_of(search.constraint),
@@ -152,9 +151,11 @@ def translate_chunk(
                     limit = f"the model takes at most {translator.max_source_length}"
                     left_out[row] = f"{sentence}{n_tokens} tokens; {limit}"
                     del parts[row]
+    if progress and len(flat) != len(texts):
+        progress(len(texts))
     if search.n_rivals:
         answers = with_rivals(translator, flat, answers, search.n_rivals)
-    found = iter(answers if aligner is None else aligner.align(flat, answers))
+    found = iter(align(translator, flat, answers) if alignments else answers)
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)

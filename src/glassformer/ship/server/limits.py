@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.errors import BusyError, GlassformerError, TextError, TimeLimitError, UsageError, quoted
@@ -82,16 +83,14 @@ def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
-async def refuse(send: Send, error: RequestError) -> None:
+def error_response(error: GlassformerError, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as JSON in ASCII: what a request contains may not be UTF-8."""
+    return Response(json.dumps(error_body(error)), status, headers, media_type="application/json")
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, error: RequestError) -> None:
     """Send the error as the answer, and close the connection."""
-    body = json.dumps(error_body(error)).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await error_response(error, error.status, {"connection": "close"})(scope, receive, send)
 
 
 class KnownHosts:
@@ -106,7 +105,9 @@ class KnownHosts:
             if host_name(named) not in self.hosts:
                 what, expected = "the request names a host that is not this server", ", ".join(sorted(self.hosts))
                 hint = "use the address that glassformer serve printed, or start it with --host"
-                await refuse(send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint))
+                await refuse(
+                    scope, receive, send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint)
+                )
                 return
         await self.app(scope, receive, send)
 
@@ -138,9 +139,9 @@ class BodyLimit:
                 parts = iter(await self._read(receive))
         except TimeoutError:
             what, expected = "the body of the request did not arrive in time", f"all of it in {self.seconds:g} seconds"
-            await refuse(send, RequestError(408, what, expected=expected, hint="send it at once"))
+            await refuse(scope, receive, send, RequestError(408, what, expected=expected, hint="send it at once"))
         except RequestError as error:
-            await refuse(send, error)
+            await refuse(scope, receive, send, error)
         else:
 
             async def again() -> Message:

@@ -109,7 +109,7 @@ class Observed:
             if status == CLIENT_LEFT:
                 what, hint = "the server made an error", "report it with the log of the server and the request id"
                 error = RequestError(500, what, got=f"request {request_id}", expected="an answer", hint=hint)
-                await refuse(send_safely, error)
+                await refuse(scope, receive, send_safely, error)
         finally:
             self._record(scope, facts, status, time.monotonic() - begun)
 

@@ -15,6 +15,8 @@ from types import FrameType
 
 from glassformer.errors import RunError, WriteError, quoted
 
+NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
+
 
 @contextlib.contextmanager
 def atomic(path: Path, *, previous: Path | None = None) -> Iterator[Path]:
@@ -182,3 +184,39 @@ def cleaned_up() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: RunError) -> Iterator[None]:
+    """Lock the file at `path`, which exists meanwhile. Raises `busy` when another process holds the lock.
+
+    On a file system without locks nothing is locked.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, blocking=False, thread_local=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise busy from None
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise cannot_write(path.parent, error) from None
+    folder = identity_of(path.parent)
+    try:
+        yield
+    finally:
+        if identity_of(path.parent) == folder:  # otherwise another directory has this name now
+            with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
+                path.unlink()
+        lock.release()
+
+
+def identity_of(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of a directory; None where there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -131,14 +131,12 @@ class ModelFile:
             versions = read_versions(_part(parts, "versions"))
             calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
             members = _read_members(parts, is_needed=container.header["format"] == FORMAT_OF_MEMBERS)
-            measured = [Metrics(**one.metrics) for one in members]
             _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
             tensors = container.read()
             _check_finite(tensors)
         own = {name: tensors[name] for name in tensor_shapes(settings.model, len(source), len(target))}
         found = cls(settings, source, target, own, data, metrics, versions, path, calibration)
-        records = enumerate(zip(members, measured, strict=True), 2)
-        return replace(found, members=tuple(_member(found, i, *record, tensors) for i, record in records))
+        return replace(found, members=tuple(_member(found, i, one, tensors) for i, one in enumerate(members, 2)))
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
@@ -260,12 +258,12 @@ def _read_members(parts: Mapping[str, Any], *, is_needed: bool) -> list[Member]:
     return [Member(**one) for one in found]
 
 
-def _member(file: ModelFile, number: int, record: Member, metrics: Metrics, tensors: Arrays) -> ModelFile:
+def _member(file: ModelFile, number: int, record: Member, tensors: Arrays) -> ModelFile:
     """Return a member of a file from its records and all tensors."""
     settings = file.settings
     seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
     own = {name: tensors[_prefix(number) + name] for name in file.tensors}
-    return replace(file, settings=seeded, tensors=own, metrics=metrics, calibration=None)
+    return replace(file, settings=seeded, tensors=own, metrics=record.metrics, calibration=None)
 
 
 # Names and sizes of the tensors

@@ -161,7 +161,7 @@ class Member(_Record):
     part: ClassVar[str] = "members"
 
     seed: Count = Field(description="random seed of its training")
-    metrics: dict[str, Any] = Field(description="the result of its validation")
+    metrics: Metrics = Field(description="the result of its validation")
 
 
 def read_versions(saved: dict[str, Any]) -> dict[str, str]:

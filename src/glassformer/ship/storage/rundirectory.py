@@ -23,7 +23,6 @@ RUN/
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -33,11 +32,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import RunError, WriteError
-from glassformer.ship.storage.files import cannot_write, check_path, write_text, writing
+from glassformer.ship.storage.files import check_path, identity_of, locked, write_text, writing
 
 HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)
 _PART = re.compile(r"\.(.+\.)?[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
 _WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
 
@@ -95,39 +93,19 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the run for this process. Raises RunError when another process holds the lock.
-
-        On a file system without locks the run is not locked.
-        """
-        from filelock import FileLock, Timeout
-
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.lock, blocking=False, thread_local=False)
-            lock.acquire()
-        except Timeout:
-            raise RunError(
-                "this run is already being trained",
-                where=str(self.path),
-                hint="wait for that training or stop it, or choose another --out",
-            ) from None
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise cannot_write(self.path, error) from None
-        self._identity = self._current_identity()
-        try:
-            yield
-        finally:
-            if self._current_identity() == self._identity:  # otherwise another directory has this name now
-                with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
-                    self.lock.unlink()
-            self._identity = None
-            lock.release()
+        """Lock the run for this process. Raises RunError when another process holds the lock."""
+        hint = "wait for that training or stop it, or choose another --out"
+        with locked(self.lock, RunError("this run is already being trained", where=str(self.path), hint=hint)):
+            self._identity = identity_of(self.path)
+            try:
+                yield
+            finally:
+                self._identity = None
 
     @property
     def is_held(self) -> bool:
         """Whether the directory is still the one that was locked."""
-        return self._identity is None or self._current_identity() == self._identity
+        return self._identity is None or identity_of(self.path) == self._identity
 
     def check_locked(self) -> None:
         """Raise WriteError when the locked directory was moved or removed, before a new one is created in its path."""
@@ -135,15 +113,6 @@ class RunDirectory:
             what = "the run directory was moved or removed during training"
             hint = "if it was moved, resume it there: --out NEW_PATH --resume (it continues from its last save)"
             raise WriteError(what, where=str(self.path), hint=hint)
-
-    def _current_identity(self) -> tuple[int, int] | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
-    # Checks of the directory
 
     def check_free(self, *, overwrite: bool) -> None:
         """Raise RunError when `create` would delete a run without `overwrite`, or files that are not of a run."""

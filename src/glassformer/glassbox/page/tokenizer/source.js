@@ -38,7 +38,7 @@ export function readSource(inputs, given) {
     return given;
   }
   const names = inputs.map(({ name }) => name);
-  if (given === null || typeof given !== 'object') throw notGiven(inputs);
+  if (given === null || typeof given !== 'object' || Array.isArray(given)) throw notGiven(inputs);
   if (Object.values(given).some((cell) => typeof (cell ?? '') !== 'string')) throw notGiven(inputs);
   const other = Object.keys(given).find((name) => !names.includes(name));
   if (other !== undefined) throw new TextError(`no input is called “${other}”`);

@@ -49,7 +49,7 @@ export class Lines {
       const notes = remarks(answer).map((note) => el(answer.error ? 'div.wrong' : 'div.note', note));
       output.className = '';
       output.replaceChildren(...(answer.error ? notes : [bdi(answer.text), ...notes]));
-      const isPlain = !answer.error && this.texts[row].trim();
+      const isPlain = !answer.error && cellsOf(this.inputs, this.texts[row])[0].trim();
       probability.replaceChildren(isPlain ? percent(Math.exp(answer.score)) : '');
       const href = isPlain ? this.linkOf(this.texts[row]) : null;
       link.replaceChildren(...shown([glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')]));

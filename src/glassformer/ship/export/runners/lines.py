@@ -19,6 +19,7 @@ from source import Export, LeftOutError
 from text import InputError
 
 EXIT_LEFT_OUT = 4
+NOT_FINITE = "the model computes numbers that are not finite"
 NAMED = 10  # lines, or unknown tokens, that a note names
 
 
@@ -56,7 +57,9 @@ def ranked(ids: list[int], score: float, eos_id: int, alpha: float) -> Answer:
 
 
 def best_of(answers: Sequence[Answer]) -> Answer:
-    """Return the best of a beam; of equal ones a finished one."""
+    """Return the best of a beam; of equal ones a finished one. Raises InputError where there is none."""
+    if not answers:
+        raise InputError(NOT_FINITE)
     best = max(answers, key=lambda one: (one.rank_score, one.finished))
     return best._replace(others=[one.score for one in answers if one is not best])
 

@@ -17,13 +17,12 @@ import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
-from lines import Answer, Row, best_of, penalty, ranked
+from lines import NOT_FINITE, Answer, Row, best_of, penalty, ranked
 from source import Export
 from text import InputError
 
 HERE = Path(__file__).resolve().parent
 BATCH_POSITIONS = 2048  # maximum of source positions times hypotheses in a batch
-NOT_FINITE = "the model computes numbers that are not finite"
 
 
 class Engine:

@@ -12,15 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from segmenters import Bytes, Characters, Segmenter, Subwords, Words
-
-ROLES = {
-    "pad": ("<pad>", "<blank>"),
-    "bos": ("<bos>", "<sos>", "<s>", "<start>"),
-    "eos": ("<eos>", "</s>", "<end>"),
-    "unk": ("<unk>",),
-}
-"""Role of a special token -> its written forms."""
+from segmenters import SPECIALS, Bytes, Characters, Segmenter, Subwords, Words
 
 
 class InputError(Exception):
@@ -54,7 +46,7 @@ class Tokenizer:
         ordinary = (i for i in range(self.size) if i not in special_ids)
         self.ids: dict[str, int] = dict(zip(saved["pieces"], ordinary, strict=True))
         self.pieces = {i: piece for piece, i in self.ids.items()}
-        roles = {role: specials[form] for role, forms in ROLES.items() for form in forms if form in specials}
+        roles = {role: specials[form] for role, forms in SPECIALS.items() for form in forms if form in specials}
         self.bos_id, self.eos_id = roles.get("bos", roles["pad"]), roles["eos"]  # targets of MarianMT start with <pad>
         self.unk_id = roles.get("unk")
         self.start = [self.bos_id] if settings.get("bos", True) else []

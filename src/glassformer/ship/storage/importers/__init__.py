@@ -2,5 +2,4 @@
 
 marian   a MarianMT folder of Hugging Face (OPUS-MT) -> ModelFile
 spm      a SentencePiece model file -> plain data
-agree    an imported model compared with transformers, where that is installed
 """

@@ -17,6 +17,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, ModelFileError, UsageError
 from glassformer.paper.settings import SideSettings
+from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.importers.config import MarianConfig, read_json
 from glassformer.ship.storage.importers.spm import read_sentencepiece
 from glassformer.ship.storage.importers.weights import PICKLED, SAFETENSORS, read_weights
@@ -90,11 +91,6 @@ def _check_files(folder: Path) -> None:
         )
 
 
-def _is_encodable(text: str) -> bool:
-    """Return whether UTF-8 can encode a text: it has no lone surrogate."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
 @dataclass(frozen=True)
 class _Side:
     """The SentencePiece model of a side, and the vocabulary of the translation model: piece -> id."""
@@ -113,7 +109,7 @@ class _Side:
             raise ModelFileError(
                 "the ids of the vocabulary are not 0, 1, 2, …, each once", where=str(path), got=f"{len(ids):,} pieces"
             )
-        odd = next((piece for piece in ids if not piece or not _is_encodable(piece)), None)
+        odd = next((piece for piece in ids if not piece or shown(piece) != piece), None)
         if odd is not None:
             what = "a piece of the vocabulary is empty or has a lone surrogate"
             raise ModelFileError(what, where=str(path), got=ascii(odd))
