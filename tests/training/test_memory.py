@@ -72,6 +72,15 @@ def test_a_batch_that_does_not_fit_is_split_and_the_update_is_the_same(tmp_path,
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_of_parts_of_one_size_the_one_that_can_be_split_is_split(tmp_path, monkeypatch):
+    run = start(tmp_path)
+    monkeypatch.setattr(run.updater, "_tokens_of", lambda rows: 100)
+    monkeypatch.setattr(run.updater, "_longest", lambda rows: 100)
+    fail_above(run, monkeypatch, 0, FAILURES[0])
+    with pytest.raises(RunError, match="not enough memory on cpu for a single row"):
+        run.update([np.arange(2), np.arange(2, 3)])
+
+
 def test_the_limit_is_remembered_told_and_kept_in_a_resume(tmp_path, monkeypatch):
     run = start(tmp_path / "run", steps=4, validate_every=2)
     sizes = fail_above(run, monkeypatch, 4, FAILURES[0])

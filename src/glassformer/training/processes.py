@@ -107,20 +107,16 @@ class Processes:
 
     def from_first(self, value: T) -> T:
         """Return the value that the first process has."""
-        if self.count == 1:
-            return value
-        values = [value]
-        with _told(self.rank):
-            distributed.broadcast_object_list(values, src=0, device=torch.device("cpu"))
-        return values[0]
+        return self._from(0, value)
 
     def gather(self, value: T) -> list[T]:
         """Return the values of all processes, in order of rank."""
-        if self.count == 1:
-            return [value]
         return [self._from(rank, value) for rank in range(self.count)]
 
     def _from(self, rank: int, value: T) -> T:
+        """Return the value that the process of this rank has."""
+        if self.count == 1:
+            return value
         values = [value]
         with _told(self.rank):
             distributed.broadcast_object_list(values, src=rank, device=torch.device("cpu"))

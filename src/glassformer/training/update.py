@@ -123,7 +123,7 @@ class Updater:
             except (RuntimeError, MemoryError) as error:  # of which PyTorch's OutOfMemoryError is one
                 if not _is_out_of_memory(error):
                     raise
-                largest = max((rows for rows, _ in parts), key=self._tokens_of)
+                largest = max((rows for rows, _ in parts), key=lambda rows: (self._tokens_of(rows), -len(rows)))
                 if len(largest) == 1:
                     raise self._too_large(largest, step) from error
                 self.max_tokens = max(self._tokens_of(largest) // 2, *(self._longest(rows) for rows, _ in parts))

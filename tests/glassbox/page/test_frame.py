@@ -165,6 +165,17 @@ def test_before_after_and_difference_are_those_of_the_tensors(window: Any, case:
     assert "after − before" in window.text(f"[data-stage='{name}'] h2")
 
 
+def test_a_cell_that_the_text_before_does_not_have_is_not_selected_any_more(window: Any, trace: Trace) -> None:
+    window.open(trace)
+    longer, last = f"{trace.text}{trace.text}", 2 * len(trace.text)
+    window.page.goto(f"{window.report}#tokens?edit=text+{longer}&cell=source.embedded@{last},1")
+    window.page.wait_for_selector("[data-side='after']")
+    assert window.page.locator("output.value").count() == 1
+    window.page.evaluate("document.querySelector(\"[data-key='compare-before']\").click()")
+    assert window.page.locator("output.value").count() == 0
+    assert "7 × 8" in window.text("#inspector")
+
+
 def test_after_the_edit_of_a_token_the_header_has_the_new_source_and_does_not_judge_the_gold(
     window: Any, trace: Trace
 ) -> None:

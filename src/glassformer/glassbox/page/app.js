@@ -24,7 +24,7 @@ export class App {
     this.base = this.first; // of the text that is shown, without edits
     this.edited = null; // with the edits, if there are any
     this.server = server;
-    this.words = []; // the edits
+    this.words = this.made = []; // the edits, and those of the trace that is shown
     this.problem = '';
     this.notice = '';
     this.busy = ''; // what is computed now: words, or a list of words and elements
@@ -54,6 +54,10 @@ export class App {
     const part = changes.part ?? before.part;
     const attention = changes.attention ?? (/\.(self|cross)$/.test(part) ? part : before.attention);
     this.state = { ...before, ...changes, attention };
+    if ('compare' in changes) {
+      this.state.gold &&= Boolean(this.trace.tokens.gold);
+      this.dropSelection();
+    }
     this.notify(Object.keys(changes).every((key) => QUIET.includes(key)), isStep(before, this.state));
   }
 
@@ -95,7 +99,7 @@ export class App {
   open(contract, changes = {}, isNew = true) {
     this.base = contract instanceof Trace ? contract : new Trace(contract);
     this.edited = null;
-    this.words = [];
+    this.words = this.made = [];
     this.problem = '';
     this.state = { ...this.state, row: 0, column: 0, gold: false, compare: 'after', tensor: null, cell: null, ...changes };
     this.notify(false, isNew);
@@ -108,16 +112,16 @@ export class App {
   }
 
   /** Compute something in place of what is computed now. @returns {number} its turn: results of another turn are dropped */
-  begin(busy, isAsked = true) {
+  begin(busy, isAsked = true, words = this.made) {
     this.server?.stop();
-    this.busy = busy;
+    Object.assign(this, { busy, words });
     this.canStop = this.server !== null && isAsked;
     return (this.turn += 1);
   }
 
   /** What `make` computes, or its error; null where something else is computed by then. */
-  async compute(busy, make, isAsked = true) {
-    const turn = this.begin(busy, isAsked);
+  async compute(busy, make, isAsked = true, words = this.made) {
+    const turn = this.begin(busy, isAsked, words);
     this.notify(false, null);
     const found = await make().catch((error) => error);
     if (turn !== this.turn) return null;
@@ -127,24 +131,22 @@ export class App {
 
   /** The trace with these edits. An edit that is not valid changes nothing, and `problem` has the reason. */
   async edit(words, isNew = true) {
-    const before = this.words;
-    Object.assign(this, { words, problem: '' });
+    this.problem = '';
     const make = async () => (words.length ? this.withEdits(words) : this.base);
-    const found = await this.compute('computing …', make, !this.base.hasWeights);
+    const found = await this.compute('computing …', make, !this.base.hasWeights, words);
     if (!found) return;
-    if (found instanceof Error) Object.assign(this, { words: before, problem: found.message });
-    else this.edited = words.length ? found : null;
-    const tensor = this.trace.has(this.state.tensor) ? this.state.tensor : null;
-    const compare = this.edited ? this.state.compare : 'after';
-    this.state = { ...this.state, tensor, cell: tensor && this.state.cell, compare, gold: false };
-    this.dropCell();
+    if (found instanceof Error) Object.assign(this, { words: this.made, problem: found.message });
+    else Object.assign(this, { edited: words.length ? found : null, made: words });
+    this.state = { ...this.state, compare: this.edited ? this.state.compare : 'after', gold: false };
+    this.dropSelection();
     this.notify(false, isNew && !this.problem);
   }
 
-  /** A cell that the trace does not have is not selected any more. */
-  dropCell() {
+  /** A tensor or a cell that the trace does not have is not selected any more. */
+  dropSelection() {
     const { tensor, cell } = this.state;
-    const shape = tensor ? this.trace.get(tensor).shape : [];
+    const shape = this.trace.has(tensor) ? this.trace.get(tensor).shape : [];
+    if (!this.trace.has(tensor)) this.state.tensor = null;
     if (cell && (cell.length !== shape.length || cell.some((index, axis) => index >= shape[axis]))) this.state.cell = null;
   }
 

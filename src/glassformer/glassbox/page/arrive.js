@@ -40,7 +40,7 @@ export async function arrive(app, address, draw) {
     if (!edited) words = [];
     if (turn !== app.turn) return;
   }
-  Object.assign(app, { base, edited, words, busy: '' });
+  Object.assign(app, { base, edited, words, made: words, busy: '' });
   app.state = { ...app.defaults, tensor: null, cell: null, panel, ...state };
   if (!edited) app.state.compare = 'after';
   checkState(app, problems);
@@ -49,7 +49,7 @@ export async function arrive(app, address, draw) {
   if (request.target !== null && request.target !== base.target)
     problems.push('this page cannot compute the gold target of an address');
   const { tensor, cell } = app.state;
-  app.dropCell();
+  app.dropSelection();
   if (tensor && cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);
   if (panel === 'story' && state.row === undefined) Object.assign(app.state, threadOf(app.trace));
   if (app.state.tensor) app.reveal = app.state.tensor;

@@ -22,12 +22,8 @@ export function askForm(app) {
     const inputs = sources && Object.fromEntries(sources.map(({ name, input }) => [name, input.value]));
     const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
-    const found = await app.compute(computing(text ?? inputs), () => traceOf(app, { text, inputs, target, beams }));
-    if (found && !(found instanceof Error)) app.open(found);
-    else if (found) {
-      problem.textContent = found.message;
-      app.notify(false, null);
-    }
+    problem.textContent = await openText(app, { text, inputs, target, beams });
+    if (problem.textContent) app.notify(false, null);
   };
   const element = form(
     'form',
@@ -40,6 +36,13 @@ export function askForm(app) {
   );
   element.append(problem);
   return element;
+}
+
+/** Show another text. @returns {Promise<string>} why that failed, or '' */
+export async function openText(app, request) {
+  const found = await app.compute(computing(request.text ?? request.inputs), () => traceOf(app, request));
+  if (found && !(found instanceof Error)) app.open(found);
+  return found instanceof Error ? found.message : '';
 }
 
 const MAX_NAMED = 20; // symbols that a field lists

@@ -118,20 +118,15 @@ function goldOf({ trace, base }) {
 }
 
 const DEPTHS = { words: 'Words', numbers: 'Numbers', formula: 'Formula' };
-const ROWS = [
-  [false, 'output'],
-  [true, 'gold'],
-];
 
 /** How the panels show their numbers. */
 export const tools = (app) => [
   checks(app),
-  app.trace.tokens.gold ? goldSwitch(app) : null,
+  app.trace.tokens.gold
+    ? choices('decoder rows', [[false, 'output'], [true, 'gold']], app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }))
+    : null,
   choices('depth', DEPTHS, app.state.depth, (depth) => app.set({ depth })),
 ];
-
-const goldSwitch = (app) =>
-  choices('decoder rows', ROWS, app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }));
 
 /** How many steps this page has recomputed so far, and how many of them are equal to the trace. */
 export function checks({ trace }) {

@@ -1,7 +1,7 @@
 /** The architecture as a map, which is also the overview: two stacks, bottom up as in the paper, with what they hold. */
 
 import { button, el, range } from 'glassbox/dom.js';
-import { at, meanOf, percent } from 'glassbox/numbers.js';
+import { at, indexOfLargest, meanOf, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
 const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
@@ -127,7 +127,7 @@ function focus(app, part) {
   const [heads, rows, keys] = weights.shape;
   const row = Math.min(app.row, rows - 1);
   const means = range(keys).map((key) => meanOf(range(heads).map((head) => at(weights, [head, row, key]))));
-  const largest = means.indexOf(Math.max(...means));
+  const largest = indexOfLargest(means);
   return `→ ${app.trace.label(weights.axes[2], largest).slice(0, 8)} ${percent(means[largest])}`;
 }
 

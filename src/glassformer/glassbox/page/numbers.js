@@ -126,12 +126,16 @@ export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',')
 
 export const shapeText = (x) => x.axes.map((name, i) => `${name} ${grouped(x.shape[i])}`).join(' × ') || 'one number';
 
+/** The largest number. A spread into Math.max fails from about 120,000 numbers on. */
+export const largest = (numbers) => numbers.reduce((best, number) => Math.max(best, number), -Infinity);
+export const indexOfLargest = (numbers) => numbers.indexOf(largest(numbers));
+
 /** @returns {{smallest: number, largest: number, mean: number, deviation: number, zeros: number}} */
 export function statistics(numbers) {
   const mean = meanOf(numbers);
   return {
     smallest: numbers.reduce((best, number) => Math.min(best, number), Infinity),
-    largest: numbers.reduce((best, number) => Math.max(best, number), -Infinity),
+    largest: largest(numbers),
     mean,
     deviation: Math.sqrt(meanOf(numbers.map((number) => (number - mean) ** 2))),
     zeros: meanOf(numbers.map((number) => Number(number === 0))),

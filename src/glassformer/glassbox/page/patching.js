@@ -9,7 +9,7 @@
 import { range } from 'glassbox/dom.js';
 import { parseEdit, patch } from 'glassbox/edits.js';
 import { Model } from 'glassbox/model.js';
-import { rowOf } from 'glassbox/numbers.js';
+import { indexOfLargest, rowOf } from 'glassbox/numbers.js';
 import { counterparts, idsOf } from 'glassbox/source.js';
 import { rowsOf } from 'glassbox/whatif.js';
 
@@ -32,7 +32,7 @@ export class Patching {
     [this.own, this.other] = [this.model, other].map((model) => this.run(model));
     this.positions = counterparts(idsOf(this.model.source), idsOf(other.source));
     const logits = rowOf(this.other.get('logits'), row);
-    this.tokens = [targets[row], logits.indexOf(Math.max(...logits))];
+    this.tokens = [targets[row], indexOfLargest(logits)];
     this.differences = [this.own, this.other].map((tensors) => this.difference(tensors));
     this.places = this.placesOf(base, row);
     this.effects = new Map(); // the words of a patch -> its effect

@@ -17,7 +17,7 @@ export class Server {
    * @param {(text: string|Object<string, string>) => void} onAsk  is called before a text is computed
    */
   async first({ request: { text, inputs, target, beams } }, onAsk) {
-    this.model = await this.get(`api/model${location.search}`); // "?model=name", or the first
+    this.model = await this.answer(fetch(`api/model${location.search}`)); // "?model=name", or the first
     const ask = (source, ...rest) => {
       onAsk(source);
       return this.trace(source, ...rest);
@@ -42,10 +42,6 @@ export class Server {
 
   whatIf({ text, inputs, target, search }, edits) {
     return this.post('api/whatif', { text: inputs ?? text, target, edits, num_beams: search.beam.num_beams });
-  }
-
-  get(path) {
-    return this.answer(fetch(path));
   }
 
   post(path, body) {

@@ -1,11 +1,11 @@
 /** Embedding and position: the row of the embedding matrix, × √d_model, + the position encoding. */
 
-import { button, choices, el, range, section, slider } from 'glassbox/dom.js';
+import { choices, el, range, section, slider } from 'glassbox/dom.js';
 import { sinusoid } from 'glassbox/interpreter.js';
 import { digits, dot, rowOf } from 'glassbox/numbers.js';
 import { lines } from 'glassbox/chart.js';
 import { positionTable, sinusoids } from 'glassbox/panels/positiontable.js';
-import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
+import { editButton, noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { stage, together } from 'glassbox/stage.js';
 
 const POSITIONS = 100; // positions of the curves
@@ -14,8 +14,6 @@ export function embedding(app) {
   const side = app.state.part === 'target' ? 'target' : 'source';
   const name = (tensor) => app.name(`${side}.${tensor}`);
   const shown = rowOfPart(app, side, side === 'source');
-  const isOff = app.words.includes('positions off');
-  const toggle = () => app.toggleEdit('positions off');
   return [
     el(
       'p.lead',
@@ -26,9 +24,7 @@ export function embedding(app) {
     el(
       'div.row',
       choices('side', { source: 'source', target: 'target' }, side, (part) => app.set({ part })),
-      app.canEdit
-        ? button('positions off', toggle, { 'aria-pressed': String(isOff), data: { key: 'positions-off' } })
-        : null,
+      app.canEdit ? editButton(app, 'positions off') : null,
     ),
     noEdits(app),
     stage(app, name('embedded'), shown),

@@ -1,10 +1,11 @@
 /** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
 
+import { openText } from 'glassbox/ask.js';
 import { bdi, button, el, section, table, wide } from 'glassbox/dom.js';
 import { digits, grouped, percent } from 'glassbox/numbers.js';
 import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/differences.js';
 import { explainCommand, quoted } from 'glassbox/result.js';
-import { cannotOpen, traceOf } from 'glassbox/typing.js';
+import { cannotOpen } from 'glassbox/typing.js';
 import { visible as withSpaces } from 'glassbox/trace.js';
 
 const PROSE = 5; // words: longer texts are compared word by word
@@ -67,7 +68,7 @@ const kinds = (groups, total) =>
 /** The kind of error, from the texts alone. */
 function groupOf(app, { source, parts }, isProse) {
   const tokenizer = app.trace.tokenizer('source');
-  if (tokenizer.kind === 'characters' && tokenizer.split(source).some(([letter]) => !tokenizer.ids.has(letter)))
+  if (tokenizer.kind === 'characters' && !tokenizer.inputs && tokenizer.split(source).some(([letter]) => !tokenizer.ids.has(letter)))
     return 'unknown characters in the source';
   return isProse ? kindOfWords(parts) : kindOf(parts);
 }
@@ -115,8 +116,12 @@ function group(app, name, examples, i, isProse) {
 
 /** A button that opens the pair; where this page cannot, one that shows the command that does it, and copies it. */
 function opener(app, { source, gold }) {
-  if (!cannotOpen(app) && (app.server || !app.base.inputs)) {
-    const open = async () => app.open(await traceOf(app, { text: source, target: app.server ? gold : null }));
+  if (app.base.inputs) return null; // the readable form of several inputs is not what a command takes
+  if (!cannotOpen(app)) {
+    const open = async () => {
+      app.problem = await openText(app, { text: source, target: app.server ? gold : null });
+      if (app.problem) app.notify(false, null);
+    };
     return button('open', open, { class: 'link' });
   }
   const command = explainCommand(app.trace, source, [`--target ${quoted(gold)}`, '--html error.html']);

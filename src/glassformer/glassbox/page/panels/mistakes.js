@@ -3,7 +3,7 @@
 import { bdi, el, range, row, section, table, wide } from 'glassbox/dom.js';
 import { recompute } from 'glassbox/interpreter.js';
 import { formula } from 'glassbox/mathml.js';
-import { at, digits, entropies, headOf, meanOf, named, rowOf, sumOf } from 'glassbox/numbers.js';
+import { at, digits, entropies, headOf, largest, meanOf, named, rowOf, sumOf } from 'glassbox/numbers.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/trace.js';
 
@@ -97,7 +97,7 @@ function scale(app) {
     const divided = scores.numbers.map((score) => score / Math.sqrt(width));
     const weights = headOf(softmax(named(scores.axes, scores.shape, divided), mask), head);
     const entropy = digits(meanOf(entropies(weights)));
-    return row(name, sign(isRight, digits(Math.sqrt(width))), entropy, digits(Math.max(...weights.numbers)));
+    return row(name, sign(isRight, digits(Math.sqrt(width))), entropy, digits(largest(weights.numbers)));
   };
   return lab(
     'dividing by √d_model',

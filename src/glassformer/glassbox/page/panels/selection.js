@@ -1,6 +1,6 @@
 /** The selected part of the architecture: an attention, a head, a row. */
 
-import { choices, el, range, select } from 'glassbox/dom.js';
+import { button, choices, el, range, select } from 'glassbox/dom.js';
 import { titleOf } from 'glassbox/labels.js';
 
 /** A list of parts to select one from. */
@@ -21,6 +21,10 @@ export function attentionPicker(app) {
     ),
   );
 }
+
+/** A button that makes an edit, or takes it back. */
+export const editButton = (app, words, label = words) =>
+  button(label, () => app.toggleEdit(words), { 'aria-pressed': String(app.words.includes(words)), data: { key: `toggle-${words}` } });
 
 /** The row of a part that is selected: of the encoder a source token, of the decoder a step; and what selects another. */
 export function rowOfPart(app, part, isEncoder = part.startsWith('encoder')) {

@@ -1,8 +1,8 @@
 /** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
-import { button, el, form, range, row, section, table, textField } from 'glassbox/dom.js';
+import { el, form, range, row, section, table, textField } from 'glassbox/dom.js';
 import { twoTexts } from 'glassbox/panels/patching.js';
-import { noEdits } from 'glassbox/panels/selection.js';
+import { editButton, noEdits } from 'glassbox/panels/selection.js';
 
 export function whatif(app) {
   if (!app.canEdit) return noEdits(app);
@@ -20,21 +20,15 @@ export function whatif(app) {
   ];
 }
 
-const toggle = (app, words, label) =>
-  button(label, () => app.toggleEdit(words), {
-    'aria-pressed': String(app.words.includes(words)),
-    data: { key: `toggle-${words}` },
-  });
-
 const switches = (app) =>
   section(
     'switches',
     'Whole model',
     el(
       'div.row',
-      toggle(app, 'positions off', 'no position encoding'),
-      toggle(app, 'causal off', 'no causal mask'),
-      toggle(app, 'scale off', 'no scaling by √d_k'),
+      editButton(app, 'positions off', 'no position encoding'),
+      editButton(app, 'causal off', 'no causal mask'),
+      editButton(app, 'scale off', 'no scaling by √d_k'),
     ),
   );
 
@@ -43,13 +37,13 @@ function sublayers(app) {
   const { trace } = app;
   const layers = ['encoder', 'decoder'].flatMap((side) => range(trace.layers(side)).map((i) => `${side}.${i}`));
   const headsOf = (name) =>
-    range(trace.axes.head.length).map((head) => toggle(app, `head ${name} ${head} off`, `head ${head}`));
+    range(trace.axes.head.length).map((head) => editButton(app, `head ${name} ${head} off`, `head ${head}`));
   const attention = (name) =>
-    el('div.row', toggle(app, `attention ${name} off`, `${name.split('.')[2]}-attention`), headsOf(name));
+    el('div.row', editButton(app, `attention ${name} off`, `${name.split('.')[2]}-attention`), headsOf(name));
   const rows = layers.map((layer) => {
     const attentions = trace.attentions().filter((name) => name.startsWith(`${layer}.`));
-    const feedForward = el('div.row', toggle(app, `feed-forward ${layer} off`, 'feed-forward'));
-    const heading = toggle(app, `layer ${layer} off`, layer.replace('.', ' layer '));
+    const feedForward = el('div.row', editButton(app, `feed-forward ${layer} off`, 'feed-forward'));
+    const heading = editButton(app, `layer ${layer} off`, layer.replace('.', ' layer '));
     return row(heading, el('td.switches', attentions.map(attention), feedForward));
   });
   return section(

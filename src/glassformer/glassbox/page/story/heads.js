@@ -4,7 +4,7 @@ import { button, el, range } from 'glassbox/dom.js';
 import { cosine } from 'glassbox/geometry.js';
 import { kindOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
-import { headOf, percent, probability, rowOf } from 'glassbox/numbers.js';
+import { headOf, indexOfLargest, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
@@ -59,7 +59,7 @@ function whatIsShared({ axes, tokens, translation, vocabularies }, shared, found
   const isDecoder = shared.name.startsWith('decoder'); // rows of the encoder are no steps
   const reads = (isDecoder ? found : []).map(({ head, weights }, i) => {
     const most = rowOf(weights, row);
-    const key = most.indexOf(Math.max(...most));
+    const key = indexOfLargest(most);
     const place = `${quoted(axes[shared.name.endsWith('.cross') ? 'source' : 'target'].labels[key])} (position ${key})`;
     return `head ${head} ${i ? '' : 'has '}${percent(most[key])} ${i ? '' : 'of its weight '}on ${place}`;
   });
@@ -124,7 +124,7 @@ function whichOf(trace, answer, found) {
 }
 
 /** The output token that a head is needed for most. */
-const hurt = ({ falls }) => (falls ? falls.indexOf(Math.max(...falls)) : 0);
+const hurt = ({ falls }) => (falls ? indexOfLargest(falls) : 0);
 
 /** Where a head looks, and which output token it is needed for. */
 function whatItDoes(trace, { name, head, weights, kind, falls, change }, answer) {
@@ -136,7 +136,7 @@ function whatItDoes(trace, { name, head, weights, kind, falls, change }, answer)
     kind.kind !== 'mixed'
       ? `has ${percent(kind.weight)} of its weight on ${PLACES[kind.kind]}`
       : reads
-        ? `has ${percent(Math.max(...reads))} of its weight on ${quoted(trace.tokens.source[reads.indexOf(Math.max(...reads))])} in step ${row}`
+        ? `has ${percent(Math.max(...reads))} of its weight on ${quoted(trace.tokens.source[indexOfLargest(reads)])} in step ${row}`
         : 'spreads its weight over several places';
   if (!answer) return `${title} ${place}.`;
   const scores = [answer.whole[row], answer.whole[row] - falls[row]];

@@ -5,7 +5,7 @@ import { bdi, button, cut, el, image, range, svg } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
 import { figure } from 'glassbox/figure.js';
 import { warningsOf } from 'glassbox/frame.js';
-import { percent, rowOf } from 'glassbox/numbers.js';
+import { indexOfLargest, largest, percent, rowOf } from 'glassbox/numbers.js';
 import { titleOf } from 'glassbox/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
 import { calibrated, endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
@@ -154,12 +154,12 @@ function draw(app, x, times) {
   } // otherwise both begin at the left, where the picture is seen first
   const bottom = TOP + BOX + 96 + Math.max(1, layers.length) * CHIP;
   const marks = isEdited(app) ? marked(app.base.tokens.target_out, outputs)[1] : [];
-  const sizes = { above, below, bottom, scale: Math.max(...x.numbers, 1e-9) };
+  const sizes = { above, below, bottom, scale: Math.max(1e-9, largest(x.numbers)) };
   const curves = cannotRead(app) ? [] : outputs.flatMap((_, row) => lines(x, row, sizes, row === here ? 'here' : '', times.token(row)));
   return image(
     width + 4,
     bottom + 50,
-    outputs.map((token, row) => `${quoted(token)} from ${quoted(source[largest(rowOf(x, row))])}`).join(', '),
+    outputs.map((token, row) => `${quoted(token)} from ${quoted(source[indexOfLargest(rowOf(x, row))])}`).join(', '),
     label(0, 14, 'source'),
     curves.sort((one, other) => one.matches('.here') - other.matches('.here')),
     above.map((box, i) => tokenBox(box, TOP, source[i].kind, { data: { at: `s${i}` } })),
@@ -174,8 +174,6 @@ function draw(app, x, times) {
     label(0, bottom + 42, 'answer'),
   );
 }
-
-const largest = (numbers) => numbers.indexOf(Math.max(...numbers));
 
 const middle = ({ x, width }) => x + width / 2;
 

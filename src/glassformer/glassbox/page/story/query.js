@@ -2,7 +2,7 @@
 
 import { cut, el, image, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
-import { digits, headOf, percent, rowOf, shortDigits } from 'glassbox/numbers.js';
+import { digits, headOf, indexOfLargest, percent, rowOf, shortDigits } from 'glassbox/numbers.js';
 import { LETTER, headTile, label, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/trace.js';
@@ -20,7 +20,7 @@ export const query = {
     const values = trace.get(`${name}.values`);
     const gives = weights.map((weight, key) => weight * (values ? Math.hypot(...rowOf(headOf(values, head), key)) : 1));
     const { source, target_out: outputs } = trace.tokens;
-    const best = weights.indexOf(Math.max(...weights));
+    const best = indexOfLargest(weights);
     const isOff = [`attention ${name} off`, `head ${name} ${head} off`].some((words) => app.words.includes(words));
     return {
       words: [

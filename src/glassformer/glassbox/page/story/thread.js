@@ -2,7 +2,7 @@
 
 import { range } from 'glassbox/dom.js';
 import { influence } from 'glassbox/evidence.js';
-import { at, headOf, rowOf } from 'glassbox/numbers.js';
+import { at, headOf, indexOfLargest, rowOf } from 'glassbox/numbers.js';
 
 /** The predictions of each row after each decoder layer; the last are those of the model. */
 export function predictionsOf({ predictions }) {
@@ -22,17 +22,14 @@ export function changeIn(trace, row) {
   const found = range(tops.length - 1)
     .map((layer) => ({ row, layer: layer + 1, before: tops[layer], after: tops[layer + 1] }))
     .filter(({ before, after }) => before[0] !== id && after[0] === id);
-  return found.length ? found.reduce((one, other) => (surprise(other) > surprise(one) ? other : one)) : null;
+  return greatest(found);
 }
 
 /** How sure the model was of the other token, times how sure it is after the layer. */
 const surprise = ({ before, after }) => before[2] * after[2];
 
-/** The step with the greatest surprise, or null where no layer changes a token. */
-function greatest(trace) {
-  const found = trace.tokens.target_out.map((_, row) => changeIn(trace, row)).filter(Boolean);
-  return found.length ? found.reduce((one, other) => (surprise(other) > surprise(one) ? other : one)) : null;
-}
+/** The change with the greatest surprise; of none null. */
+const greatest = (changes) => changes.reduce((one, other) => (one && surprise(one) >= surprise(other) ? one : other), null);
 
 /** The names of the cross-attention of all layers, or of one. */
 export const crossOf = (trace, layer = '\\d+') =>
@@ -60,7 +57,7 @@ export function readIn(trace, names, row) {
 
 /** The state that the story begins with: of the greatest surprise, or of the output token with the largest fall. */
 export function threadOf(trace) {
-  const found = greatest(trace);
+  const found = greatest(trace.tokens.target_out.map((_, row) => changeIn(trace, row)).filter(Boolean));
   const row = found?.row ?? largestFall(trace);
   const { attention, head, key } = readIn(trace, crossOf(trace, found?.layer), row);
   return { row, part: attention, attention, head, column: key };
@@ -70,5 +67,5 @@ export function threadOf(trace) {
 function largestFall(trace) {
   const { x } = influence(trace);
   const falls = trace.tokens.target_out.map((_, row) => Math.max(...rowOf(x, row)));
-  return falls.indexOf(Math.max(...falls));
+  return indexOfLargest(falls);
 }

@@ -5,7 +5,7 @@ import { button, cut, el, image, range, svg } from 'glassbox/dom.js';
 import { figure } from 'glassbox/figure.js';
 import { unlikeOf } from 'glassbox/frame.js';
 import { titleOf } from 'glassbox/labels.js';
-import { grouped, headOf, percent, rowOf } from 'glassbox/numbers.js';
+import { grouped, headOf, indexOfLargest, percent, rowOf } from 'glassbox/numbers.js';
 import { Stopped } from 'glassbox/server.js';
 import { sameSource } from 'glassbox/source.js';
 import { LETTER, calibrated, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
@@ -16,7 +16,7 @@ import { cannotOpen, traceOf } from 'glassbox/typing.js';
 
 const [LEFT, LINE, TEXT] = [62, 30, 116];
 const MAX_TOKENS = 200; // that are tried in a place
-const found = new Map(); // text and edit -> the trace of the other text, an error, or null while it is computed
+const found = new WeakMap(); // a trace -> text or edit -> the trace of the other text, an error, or null while it is computed
 
 export const wrong = {
   title: 'When is it wrong?',
@@ -120,16 +120,17 @@ function othersOf(trace, place) {
 
 /** The trace of a text or with an edit, or an error; null while it is computed. */
 function otherText(app, what, make) {
-  const key = JSON.stringify([app.base.text, app.words, what]);
-  if (!found.has(key)) {
-    found.set(key, null);
+  if (!found.has(app.trace)) found.set(app.trace, new Map());
+  const known = found.get(app.trace);
+  if (!known.has(what)) {
+    known.set(what, null);
     make().catch((error) => error).then((after) => {
-      if (after instanceof Stopped) found.delete(key);
-      else found.set(key, after);
+      if (after instanceof Stopped) known.delete(what);
+      else known.set(what, after);
       if (app.state.panel === 'story') app.notify(false, null);
     });
   }
-  return found.get(key);
+  return known.get(what);
 }
 
 /**
@@ -169,7 +170,7 @@ function end(app) {
   const { head } = app.state;
   const attention = crossHere(app);
   const weights = rowOf(headOf(trace.get(`${attention}.weights`), head), row);
-  const most = weights.indexOf(Math.max(...weights));
+  const most = indexOfLargest(weights);
   const { source, target_out: outputs } = trace.tokens;
   const { beam } = trace.search;
   const [change, other] = [changeIn(trace, row), rivalOf(beam)];
