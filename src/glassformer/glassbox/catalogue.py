@@ -49,7 +49,7 @@ _KINDS = {
 def _catalogue() -> dict[str, Entry]:
     kinds = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
     return {
-        f"{kind}.{name}": Entry(**fields | {"axes": tuple(fields["axes"])}, formula=FORMULAS.get(f"{kind}.{name}", ""))
+        f"{kind}.{name}": Entry(**fields | {"axes": tuple(fields["axes"])})
         for kind, entries in kinds.items()
         for name, fields in entries.items()
     }
@@ -76,12 +76,13 @@ def _entry(name: str, model: ModelSettings) -> Entry:
     for form, kind in _KINDS.items():
         if match := re.fullmatch(form, name):
             key = f"{kind}.{match['name']}"
-            return _catalogue()[_departures(model).get(key, key)]
+            own = _departures(model).get(key, key)
+            return replace(_catalogue().get(own) or _catalogue()[key], formula=FORMULAS.get(own, ""))
     raise KeyError(name)
 
 
 def _departures(model: ModelSettings) -> dict[str, str]:
-    """The entries of this model in the place of others."""
+    """The entries of this model in the place of others, or their formulas alone."""
     departures = {"feed_forward.activated": f"feed_forward.{model.activation}"}
     if model.positions == "learned":
         departures["embedding.positions"] = "embedding.learned_positions"

@@ -4,7 +4,7 @@
  */
 
 import { range } from 'glassbox/dom.js';
-import { at, meanOf, sumOf } from 'glassbox/numbers.js';
+import { at, headOf, meanOf, sumOf } from 'glassbox/numbers.js';
 
 const ENOUGH = 0.5; // of the weight
 
@@ -58,3 +58,14 @@ function onCopies(weights, keys, outputs) {
   });
   return mean(sums.filter((sum) => sum !== null));
 }
+
+/** All heads of a trace, each with its weights [rows keys] and its kind. @param {(name: string) => string} nameOf  the tensor that is shown */
+export const headsOf = (trace, outputs, nameOf = (name) => name) =>
+  trace.attentions().flatMap((name) => {
+    const whole = trace.get(nameOf(`${name}.weights`));
+    const keys = trace.axes[whole.axes[2]].labels;
+    return range(whole.shape[0]).map((head) => {
+      const weights = headOf(whole, head);
+      return { name, head, weights, kind: kindOf(weights, name.endsWith('.cross'), keys, outputs) };
+    });
+  });

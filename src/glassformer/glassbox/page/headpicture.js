@@ -7,7 +7,7 @@ import { titleOf } from 'glassbox/labels.js';
 
 const [TILE, GAP, TOP, LEFT] = [110, 14, 24, 240];
 
-/** @typedef {{name: string, head: number, plane: object, entropy: number, kind: object, damage: number|null}} Head */
+/** @typedef {{name: string, head: number, weights: object, entropy: number, kind: object, damage: number|null}} Head */
 
 /** A row for each attention: the weights of its heads. @param {Head[]} all  in the order of the layers */
 export function headPicture(all) {
@@ -21,10 +21,10 @@ export function headPicture(all) {
     'attention weights of all heads',
     range(across).map((head) => label(LEFT + head * (TILE + GAP), 14, `head ${head}`)),
     names.map((name, row) => label(4, TOP + row * (TILE + GAP) + TILE / 2, titleOf(name))),
-    all.map(({ name, head, plane }) => {
+    all.map(({ name, head, weights }) => {
       const [x, y] = [LEFT + head * (TILE + GAP), TOP + names.indexOf(name) * (TILE + GAP)];
       const frame = svg('rect', { x, y, width: TILE, height: TILE, fill: 'none', stroke: '#888888' });
-      return [heat(plane, 1, { x, y, width: TILE, height: TILE }), frame];
+      return [heat(weights, 1, { x, y, width: TILE, height: TILE }), frame];
     }),
   );
 }

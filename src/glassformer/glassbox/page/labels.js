@@ -43,7 +43,7 @@ export const place = (trace, axes, index) => pieces(trace, axes, index, String).
 /** A place as elements, where tokens do not reorder the text around them. */
 export const placeParts = (trace, axes, index) => pieces(trace, axes, index, (token) => el('bdi.token', token));
 
-const SUBLAYERS = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
+export const SUBLAYERS = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PARTS = { encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm', evidence: 'alignment' };
 
 /** The title of a part: "decoder.1.cross" is "decoder layer 1, cross-attention". */

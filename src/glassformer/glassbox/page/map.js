@@ -1,10 +1,10 @@
 /** The architecture as a map, which is also the overview: two stacks, bottom up as in the paper, with what they hold. */
 
 import { button, el, range } from 'glassbox/dom.js';
+import { SUBLAYERS } from 'glassbox/labels.js';
 import { at, indexOfLargest, meanOf, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
 
-const NAMES = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PANEL_OF = { self: 'attention', cross: 'attention', feed_forward: 'norm' };
 const PACE = 260; // milliseconds of a block in the animation
 
@@ -108,7 +108,7 @@ function layer(app, block, name, sublayers, isOpen) {
   const blocks = sublayers
     .map((kind) => {
       const part = `${name}.${kind}`;
-      const main = block(`main-${part}`, NAMES[kind], { panel: PANEL_OF[kind], part }, { data: focus(app, part) });
+      const main = block(`main-${part}`, SUBLAYERS[kind], { panel: PANEL_OF[kind], part }, { data: focus(app, part) });
       const to = { panel: 'norm', part };
       const thin = (key, label) => block(`${key}-${part}`, label, to, { kind: 'thin' });
       return app.trace.isPreNorm

@@ -121,19 +121,11 @@ export class Trace {
   /** Axes of positions whose labels are not the tokens. @returns {Set<string>} */
   findMislabeled() {
     const { source, target_in: inputs, target_out: outputs, gold_in: goldInputs, gold } = this.tokens;
-    const sides = [
-      ['source', source, null],
-      ['target', inputs, outputs],
-    ];
-    if (goldInputs) sides.push(['gold_target', goldInputs, gold]);
-    const same = (labels, tokens) => (labels ?? []).join('\n') === (tokens ?? []).map((token) => token.text).join('\n');
-    return new Set(
-      sides.flatMap(([name, labels, predicted]) => {
-        const fits = (axis, targets) =>
-          same(this.axes[axis].labels, labels) && same(this.axes[axis].predicted, targets);
-        return [fits(name, predicted) ? '' : name, fits(`${name}_key`, null) ? '' : `${name}_key`].filter(Boolean);
-      }),
-    );
+    const expected = { source: [source], source_key: [source], target: [inputs, outputs], target_key: [inputs] };
+    if (goldInputs) Object.assign(expected, { gold_target: [goldInputs, gold], gold_target_key: [goldInputs] });
+    const same = (labels, tokens) => (labels ?? []).join('\n') === (tokens ?? []).map(({ text }) => text).join('\n');
+    const isWrong = (axis, [labels, predicted]) => !same(this.axes[axis].labels, labels) || !same(this.axes[axis].predicted, predicted);
+    return new Set(Object.keys(expected).filter((axis) => isWrong(axis, expected[axis])));
   }
 
   attentions() {

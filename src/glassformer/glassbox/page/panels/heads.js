@@ -5,11 +5,11 @@
 
 import { button, choices, el, range, section } from 'glassbox/dom.js';
 import { saveButtons } from 'glassbox/figure.js';
-import { KINDS, kindOf } from 'glassbox/headkinds.js';
+import { KINDS, headsOf } from 'glassbox/headkinds.js';
 import { headPicture, headRows } from 'glassbox/headpicture.js';
 import { heat } from 'glassbox/heat.js';
 import { axisName, axisTitle, titleOf } from 'glassbox/labels.js';
-import { digits, entropies, grouped, headOf, meanOf, percent } from 'glassbox/numbers.js';
+import { digits, entropies, grouped, meanOf, percent } from 'glassbox/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
 const GROUPS = [
@@ -21,7 +21,12 @@ const LEVELS = 4; // of the color of damage
 
 export function heads(app) {
   const { heads: measured } = app.trace;
-  const all = app.trace.attentions().flatMap((name) => headsOf(app, name));
+  const outputs = app.rows.targets.map(({ text }) => text);
+  const all = headsOf(app.trace, outputs, (name) => app.name(name)).map((one) => ({
+    ...one,
+    entropy: meanOf(entropies(one.weights)),
+    ...damageOf(app, one.name, one.head),
+  }));
   const order = !measured && app.state.order === 'damage' ? 'layer' : app.state.order;
   const orders = { layer: 'layer', ...(measured ? { damage: 'damage' } : {}), entropy: 'entropy', kind: 'kind' };
   const worst = Math.max(0, ...all.map(({ damage }) => damage ?? 0));
@@ -42,19 +47,6 @@ export function heads(app) {
     ),
     order === 'layer' ? groups(all, draw(false)) : sorted(all, order, draw(true)),
   ];
-}
-
-/** What is known of each head of an attention. */
-function headsOf(app, name) {
-  const weights = app.trace.get(app.name(`${name}.weights`));
-  const isCross = name.endsWith('.cross');
-  const keys = app.trace.axes[weights.axes[2]].labels;
-  const outputs = app.rows.targets.map((token) => token.text);
-  return range(weights.shape[0]).map((head) => {
-    const plane = headOf(weights, head);
-    const entropy = meanOf(entropies(plane));
-    return { name, head, plane, entropy, kind: kindOf(plane, isCross, keys, outputs), ...damageOf(app, name, head) };
-  });
 }
 
 /** The decrease of exact match, in points, when the head is off. */
@@ -130,7 +122,7 @@ function sorted(all, order, draw) {
   return section(title, title, el('div.head-row', all.toSorted(compare).map(draw)));
 }
 
-function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isNamed, worst) {
+function tile(app, { name, head, weights, entropy, kind, damage, newlyWrong }, isNamed, worst) {
   const off = `head ${name} ${head} off`;
   const isOff = app.words.includes(off);
   const [kindTitle] = KINDS[kind.kind];
@@ -148,7 +140,7 @@ function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isN
     on: { change: () => app.toggleEdit(off) },
   });
   const level = damage > 0 && worst > 0 ? Math.ceil((damage / worst) * LEVELS) : 0;
-  const [down, across] = plane.axes;
+  const [down, across] = weights.axes;
   const open = () => app.set({ panel: 'attention', part: name, head, view: 'steps' });
   return el(
     'div.tile',
@@ -156,7 +148,7 @@ function tile(app, { name, head, plane, entropy, kind, damage, newlyWrong }, isN
     el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(name)} is on`)),
     isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(name)) : null,
     el('span.axis-down', { 'aria-hidden': 'true' }, `${axisTitle(down).replace(/ \(.*/, '')} ↓`),
-    button(heat(plane, 1, { 'aria-hidden': 'true' }), open, {
+    button(heat(weights, 1, { 'aria-hidden': 'true' }), open, {
       class: 'picture',
       'aria-label': words.join(', '),
       title: words.join('\n'),

@@ -4,6 +4,7 @@ import { attribute, partTitle } from 'glassbox/attribution.js';
 import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/dom.js';
 import { digits, percent, rowOf, sumOf } from 'glassbox/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
+import { lit } from 'glassbox/panels/tokens.js';
 import { pickable } from 'glassbox/pick.js';
 import { sampled } from 'glassbox/sampling.js';
 import { specialIds } from 'glassbox/source.js';
@@ -133,9 +134,8 @@ function lens(app) {
   const layers = [...names, app.name('logits')].map((name, i) => ({ name, title: `after layer ${i}` }));
   layers.at(-1).title += ': the model';
   const lines = targets.map((token, i) => {
-    const attributes = { class: i === app.row ? 'lit' : null, data: { at: `${app.state.gold ? 'g' : 't'}${i}` } };
     const cells = layers.map(({ name, title }) => lensCell(app, name, i, token, `${title}: the ${kind} has rank`));
-    return row(attributes, String(i), bdi(visible(token.text)), ...cells);
+    return row(lit(app, i), String(i), bdi(visible(token.text)), ...cells);
   });
   return section(
     'after each layer',

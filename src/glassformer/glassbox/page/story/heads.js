@@ -1,10 +1,10 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
-import { button, el, range } from 'glassbox/dom.js';
+import { button, el } from 'glassbox/dom.js';
 import { cosine } from 'glassbox/geometry.js';
-import { kindOf } from 'glassbox/headkinds.js';
+import { headsOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
-import { headOf, indexOfLargest, percent, probability, rowOf } from 'glassbox/numbers.js';
+import { indexOfLargest, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/trace.js';
@@ -23,7 +23,8 @@ export const heads = {
     const { trace } = app;
     const answer = headsOfAnswer(app);
     const { shared } = answer ?? {};
-    const all = headsOf(trace, answer);
+    const outputs = trace.tokens.target_out.map(({ text }) => text);
+    const all = headsOf(trace, outputs).map((one) => ({ ...answer?.heads.find((other) => isSame(other, one)), ...one }));
     const found = shared ? headsOfShared(all, shared) : answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
     const layers = trace.attentions().length;
     return {
@@ -73,19 +74,6 @@ function whatIsShared({ axes, tokens, translation, vocabularies }, shared, found
 function switchOff(app, shared) {
   const edits = shared.heads.map((head) => `head ${shared.name} ${head} off`);
   return button(`Switch off ${namesOf(shared)}`, () => app.edit([...app.words, ...edits]), { data: { key: 'without-shared' } });
-}
-
-/** All heads, each with its weights, its kind, and what the output tokens lose without it. */
-function headsOf(trace, answer) {
-  const outputs = trace.tokens.target_out.map(({ text }) => text);
-  return trace.attentions().flatMap((name) => {
-    const whole = trace.get(`${name}.weights`);
-    return range(whole.shape[0]).map((head) => {
-      const weights = headOf(whole, head);
-      const loss = answer?.heads.find((one) => one.name === name && one.head === head);
-      return { ...loss, name, head, weights, kind: kindOf(weights, name.endsWith('.cross'), trace.axes[whole.axes[2]].labels, outputs) };
-    });
-  });
 }
 
 const isSame = (one, other) => one.name === other.name && one.head === other.head;
