@@ -125,6 +125,7 @@ def test_the_rows_nearest_to_an_answer_are_those_of_the_library(tmp_path, call, 
         (("1", "--table", other), 2, "there is no column 'iso'"),
         (("--table", table), 2, "--table needs a text, and no --analogy"),
         (("1", "--analogy", "1", "2", "3", "--table", table), 2, "--table needs a text, and no --analogy"),
+        (("1", "--target", "x"), 2, "--target and --feature are for the rows of a table"),
     ):
         answer = call("neighbors", run, *words)
         assert (answer.code, answer.out) == (code, "")

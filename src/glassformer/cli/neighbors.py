@@ -57,6 +57,8 @@ def neighbors(
             raise UsageError("--table needs a text, and no --analogy", expected="neighbors MODEL TEXT --table TABLE")
         _print_near_rows(reporter, model, token, table, target, features, count)
         return
+    if target is not None or features:
+        raise UsageError("--target and --feature are for the rows of a table", hint="add --table TABLE")
     if analogy is not None:
         found = embedding.analogy(model, *analogy, expected=token, side=side.value, count=count)
     elif token is not None:
