@@ -28,7 +28,8 @@ export const wrong = {
     const second = trace.predictions.logits[least].top.find(([id]) => id !== outputs[least].id);
     const failed = wrongOf(app);
     const edits = app.canEdit ? editsOf(trace, app.state.column) : [];
-    const others = (failed?.isOpen ? edits.slice(-1) : edits).map((edit) => otherText(app, edit, () => app.withEdits([...app.words, edit])));
+    const made = trace === app.base ? [] : app.made; // of this trace, whatever is computed meanwhile
+    const others = (failed?.isOpen ? edits.slice(-1) : edits).map((edit) => otherText(app, edit, () => app.withEdits([...made, edit])));
     if (failed?.isOpen) others.unshift(otherText(app, failed.source, () => traceOf(app, { text: failed.source })));
     const traces = [trace, ...others.filter((other) => other?.tokens)];
     const strange = traces.find(unlikeOf);
