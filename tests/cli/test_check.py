@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from unittest import mock
 
 import pytest
 
 from glassformer.before import checks, selftest
+from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
 
-BROKEN = mock.patch.object(Layout, "visible", property(lambda _: None))
+
+@contextmanager
+def broken() -> Iterator[None]:
+    """Attention with padding that hides none of it."""
+    with (
+        mock.patch.object(PackedAttention, "serves", return_value=False),
+        mock.patch.object(Layout, "visible", property(lambda _: None)),
+    ):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -36,14 +47,14 @@ def test_a_sound_training_passes_and_nothing_is_written(call, table, small, tmp_
 
 
 def test_a_failed_check_says_what_to_do_and_exits_with_3(call, table, small):
-    with BROKEN:
+    with broken():
         answer = call("check", table, *small())
     assert answer.code == 3
     (line,) = (line for line in answer.out.splitlines() if line.startswith("failed"))
     assert "padding leak" in line
     assert "to do: " in answer.out
     assert "1 of 9 checks failed: padding leak" in answer.err
-    with BROKEN:
+    with broken():
         answer = call("check", table, *small(), "--json", "--quiet")
     assert (answer.code, answer.err) == (3, "")
     assert [one["name"] for one in json.loads(answer.out)["checks"] if not one["passed"]] == ["padding leak"]

@@ -21,7 +21,7 @@ This module does not depend on losses, optimizers, tokenizers, devices or files.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,6 +32,7 @@ from torch.utils.checkpoint import checkpoint
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.kernels.attention import fastest_attention
 from glassformer.paper.kernels.dropout import Dropout, relu_and_drop
+from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.kernels.products import side_by_side
 from glassformer.paper.settings import ModelSettings
@@ -67,6 +68,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, settings: ModelSettings, d_memory: int | None = None) -> None:
         super().__init__()
         self.n_heads, self.dropout = settings.n_heads, settings.attention_dropout
+        self.widths = settings.d_k, settings.d_v
         d_memory, bias = d_memory or settings.d_model, settings.attention_bias
         self.w_q = nn.Linear(settings.d_model, settings.n_heads * settings.d_k, bias=bias)
         self.w_k = nn.Linear(d_memory, settings.n_heads * settings.d_k, bias=bias)
@@ -84,18 +86,22 @@ class MultiHeadAttention(nn.Module):
         memory_layout: Layout | None = None,
     ) -> Float[Tensor, "*tokens D"]:
         """Compute attention of x to a memory; without one, self-attention."""
-        if memory is None:
-            query, key, value = self._heads(x, layout, self.w_q, self.w_k, self.w_v)
-        else:
-            key, value = self._heads(memory, memory_layout, self.w_k, self.w_v)
-            (query,) = self._heads(x, layout, self.w_q)
-        heads = attention(query, key, value, visible, causal=causal, dropout=self.dropout if self.training else 0.0)
+        projections, n = [self.w_q, self.w_k, self.w_v], 3 if memory is None else 1
+        projected = [(projections[:n], side_by_side(projections[:n], x), layout)]
+        if memory is not None:
+            projected.append((projections[n:], side_by_side(projections[n:], memory), memory_layout))
+        dropout = self.dropout if self.training else 0.0
+        if layout is not None:
+            packed = PackedAttention(layout, memory_layout or layout, self.n_heads, *self.widths, causal, dropout)
+            if packed.serves(x):
+                return self.w_o(packed(*[y for _, y, _ in projected]))  # type: ignore[no-any-return]
+        query, key, value = (head for one in projected for head in self._heads(*one))
+        heads = attention(query, key, value, visible, causal=causal, dropout=dropout)
         heads = heads.transpose(1, 2).flatten(2)  # [B T H·d_v]
         return self.w_o(heads if layout is None else layout.pack(heads))  # type: ignore[no-any-return]
 
-    def _heads(self, x: Tensor, layout: Layout | None, *projections: nn.Linear) -> list[Tensor]:
-        """Each projection of x as [B H T d]."""
-        y = side_by_side(projections, x)
+    def _heads(self, projections: Sequence[nn.Linear], y: Tensor, layout: Layout | None) -> list[Tensor]:
+        """Each of the projections, which are side by side in y, as [B H T d]."""
         y = y if layout is None else layout.pad(y)
         parts = y.split([projection.out_features for projection in projections], dim=2)  # type: ignore[no-untyped-call]
         return [part.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for part in parts]

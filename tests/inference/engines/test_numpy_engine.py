@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -215,13 +213,6 @@ def test_the_best_extensions_are_those_that_sorting_finds(n: int) -> None:
         assert found.newest[i].tolist() == [values[i][place] for place in expected]
     values[2, 1, 7] = np.nan
     assert np.isnan(CompiledLogProbs(values).best(sums, n).sums[2, 0])
-
-
-@pytest.mark.parametrize("content", [b"", b"not a library"])
-def test_a_library_that_is_damaged_is_not_used(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "_step.so").write_bytes(content)
-    monkeypatch.setattr(compiled, "find_spec", lambda _name: SimpleNamespace(origin=str(tmp_path / "_step.so")))
-    assert compiled.library.__wrapped__() is None
 
 
 def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:

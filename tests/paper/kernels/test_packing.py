@@ -136,7 +136,8 @@ def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
     found, expected = gradients(model, packed, towards), gradients(model, padded, towards)
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-4)
+        largest = max(1.0, gradient.abs().max().item())
+        torch.testing.assert_close(found[name], gradient, atol=1e-4 * largest, rtol=1e-4)
 
 
 @each_kind

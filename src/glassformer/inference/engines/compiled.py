@@ -7,15 +7,14 @@ L decoder layers · V vocabulary · D d_model.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference, Layer, Norm, Product, Weights
+from glassformer.paper.kernels.library import Number, Pointer, library
 from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.settings import ModelSettings
 
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 PANEL = 16  # columns of a weight matrix that `step.c` multiplies at once
-INTERFACE = 1  # of the structures and arguments of step.c; a processor that it is not for has 0
 ACTIVATIONS = "relu", "gelu", "swish"
-Pointer, Number = ctypes.c_void_p, ctypes.c_int64
 
 
 class _Product(ctypes.Structure):
@@ -58,25 +55,6 @@ class _Model(ctypes.Structure):
 def _address(values: Array) -> int:
     """Return the address of contiguous values that may be changed, in a fifth of the time of `values.ctypes.data`."""
     return ctypes.addressof(ctypes.c_byte.from_buffer(values.data))
-
-
-@functools.cache
-def library() -> Any:
-    """Return the compiled functions; None where there was no C compiler, or the processor has neither AVX2 nor NEON."""
-    found = find_spec("glassformer.inference.engines._step")
-    if found is None or found.origin is None:
-        return None
-    try:
-        functions = ctypes.CDLL(found.origin)
-        interface = functions.glassformer_interface()
-        functions.glassformer_best.argtypes = (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer)
-        functions.glassformer_encode.argtypes = (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer)
-        functions.glassformer_step.argtypes = (
-            *(Pointer, Pointer, Number, Pointer, Pointer, Number, Number, Pointer, Pointer, Pointer, Pointer, Pointer),
-        )
-    except (OSError, AttributeError):  # it is damaged, or of another version
-        return None
-    return functions if interface == INTERFACE else None
 
 
 def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:

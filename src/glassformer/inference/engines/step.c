@@ -8,26 +8,15 @@
 
    Axes: R rows · K inputs · N outputs · S source positions · T target positions · D d_model · V vocabulary. */
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include "../../paper/kernels/vectors.h"
 
 #define PANEL 16
-#define INTERFACE 1 /* of compiled.py: another one for each change of the structures or arguments */
+#define INTERFACE 2 /* of library.py: another one for each change of the structures or arguments of a C file */
 #if defined(__x86_64__)
-#define FAST __attribute__((target("avx2,fma")))
 int glassformer_interface(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? INTERFACE : 0; }
-#elif defined(__aarch64__)
-#define FAST
-int glassformer_interface(void) { return INTERFACE; }
 #else
-#error "NumPy is faster than what this would be compiled to"
+int glassformer_interface(void) { return INTERFACE; }
 #endif
-#define INLINE static inline __attribute__((always_inline)) FAST
-
-typedef float Floats __attribute__((vector_size(32)));
-typedef int32_t Ints __attribute__((vector_size(32)));
-#define LANES 8
 
 typedef struct {
     const float *panels, *bias; /* no bias: NULL */
@@ -55,31 +44,6 @@ typedef struct {
 
 enum { RELU, GELU, SWISH };
 
-INLINE Floats load(const float *from) {
-    Floats values;
-    memcpy(&values, from, sizeof values);
-    return values;
-}
-
-INLINE void store(float *to, Floats values) { memcpy(to, &values, sizeof values); }
-
-INLINE Floats all(float value) { return (Floats){0} + value; }
-
-/* For each lane a where the mask is set, else b. */
-INLINE Floats choose(Ints mask, Floats a, Floats b) { return (Floats)((mask & (Ints)a) | (~mask & (Ints)b)); }
-
-#ifdef __clang__
-#define SHUFFLED(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
-#else
-#define SHUFFLED(v, ...) __builtin_shuffle(v, (Ints){__VA_ARGS__})
-#endif
-
-INLINE float sum_of(Floats v) {
-    v += SHUFFLED(v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += SHUFFLED(v, 2, 3, 0, 1, 6, 7, 4, 5);
-    return v[0] + v[1];
-}
-
 INLINE float dot(const float *a, const float *b, int64_t n) {
     Floats sums = {0};
     int64_t i = 0;
@@ -89,27 +53,7 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
-/* exp(x) for x <= 88, to two units in the last place; below -87 it is exp(-87). NaN stays NaN. */
-INLINE Floats exp_of(Floats x) {
-    x = choose(x < -87.0f, all(-87.0f), x);
-    x = choose(x > 88.0f, all(88.0f), x);
-    Floats n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounded to an integer */
-    Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    Floats p = 1.9875691500e-4f * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    Ints power = (__builtin_convertvector(n, Ints) + 127) << 23; /* the bits of 2^n */
-    return (p * (r * r) + r + 1.0f) * (Floats)power;
-}
-
-/* Some rows of x Wᵀ + b in some panels. Loops with constant bounds are unrolled, which keeps all sums in registers. */
-#ifdef __clang__
-#define EACH _Pragma("unroll") for
-#else
-#define EACH _Pragma("GCC unroll 8") for
-#endif
+/* Some rows of x Wᵀ + b in some panels. */
 #define TILE(ROWS, PANELS)                                                                                             \
     INLINE void tile_##ROWS##_##PANELS(const Product *w, int64_t first, const float *x, int64_t x_width, float *y) {   \
         Floats sums[2 * PANELS][ROWS];                                                                                 \
@@ -184,21 +128,6 @@ INLINE void add(const Model *m, const Norm *norm, float *x, const float *output,
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < m->d_model; i++) x[r * m->d_model + i] += output[r * width + i];
     if (!m->is_pre_norm) normalize(m, norm, x, x, rows);
-}
-
-/* Replaces n scores by their softmax; there is room for a multiple of LANES. */
-INLINE void softmax(float *scores, int64_t n) {
-    float largest = scores[0];
-    for (int64_t i = 1; i < n; i++) largest = scores[i] > largest ? scores[i] : largest;
-    Floats sums = {0};
-    for (int64_t i = n; i % LANES; i++) scores[i] = -INFINITY;
-    for (int64_t i = 0; i < n; i += LANES) {
-        Floats powers = exp_of(load(scores + i) - largest);
-        store(scores + i, powers);
-        sums += powers;
-    }
-    float scale = 1.0f / sum_of(sums);
-    for (int64_t i = 0; i < n; i++) scores[i] *= scale;
 }
 
 /* One query of each head over n positions: keys[h] is at keys + h d_k of each, values[h] at values + h d_v. */

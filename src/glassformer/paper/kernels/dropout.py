@@ -40,7 +40,7 @@ def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shap
     """
     if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, probability)
-    return x * _survivors(x, *_rounded(probability, x.dtype))
+    return x * _survivors(x, *rounded(probability, x.dtype))
 
 
 class Dropout(nn.Module):
@@ -55,7 +55,7 @@ class Dropout(nn.Module):
 
 
 @cache
-def _rounded(probability: float, dtype: torch.dtype) -> tuple[int, float]:
+def rounded(probability: float, dtype: torch.dtype) -> tuple[int, float]:
     """How many of 65,536 numbers are dropped, and the scale of the others."""
     scale = torch.tensor(1 / (1 - probability), dtype=dtype).item()
     dropped = min(65_535, round((1 - 1 / scale) * 65_536))
@@ -64,7 +64,7 @@ def _rounded(probability: float, dtype: torch.dtype) -> tuple[int, float]:
 
 def _survivors(x: Tensor, dropped: int, scale: float) -> Tensor:
     """Draw the factors for dropout of x on a CPU: 0 or the scale."""
-    kept = _draw(-(-x.numel() // 4)).view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
+    kept = draw(-(-x.numel() // 4)).view(torch.int16)[: x.numel()].ge_(dropped - 32_768).view(x.shape)  # 0 or 1
     if x.dtype == torch.bfloat16:  # as wide as a draw: its bits times 0 or 1
         return kept.mul_(_bits(scale)).view(torch.bfloat16)
     return kept.to(x.dtype).mul_(scale)
@@ -76,8 +76,8 @@ def _bits(number: float) -> int:
     return int(torch.tensor(number, dtype=torch.bfloat16).view(torch.int16))
 
 
-def _draw(n: int) -> Tensor:
-    """Draw n times 64 random bits from torch's global generator; large draws are made in parts, on all cores.
+def draw(n: int) -> Tensor:
+    """Return n times 64 random bits of torch's global generator; large draws are made in parts, on all cores.
 
     Within `drawing_from` they come from that generator, on the core of the thread.
     """
@@ -113,7 +113,7 @@ def relu_and_drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tenso
 class _ReluAndDrop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, probability: float) -> Tensor:
-        dropped, ctx.scale = _rounded(probability, x.dtype)
+        dropped, ctx.scale = rounded(probability, x.dtype)
         ctx.mark_dirty(x)
         ctx.save_for_backward(x.relu_().mul_(_survivors(x, dropped, ctx.scale)))
         return x

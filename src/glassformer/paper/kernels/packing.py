@@ -25,12 +25,13 @@ class Layout:
 
     `packed` [P] are the indices of the tokens among the B·length padded positions, `padded` [B·length] is the token at
     each of those, and `padding` the indices without a token; all three are None where no padding is needed.
-    `positions` [P] are the tokens' positions in their own sentences.
+    `positions` [P] are the tokens' positions in their sentences. `starts` [B + 1], on the CPU: of these, and the end.
     """
 
     n_sentences: int
     length: int
     n_tokens: int
+    starts: Tensor
     positions: Tensor
     packed: Tensor | None = None
     padded: Tensor | None = None
@@ -42,15 +43,15 @@ class Layout:
         length = length or int(lengths.max())
         real = torch.arange(length) < lengths[:, None]
         packed = real.flatten().nonzero()[:, 0]
-        n_tokens = len(packed)
+        n_tokens, starts = len(packed), F.pad(lengths.cumsum(0), (1, 0))
         if n_tokens == real.numel() == round_up(n_tokens):
-            return cls(len(lengths), length, n_tokens, (packed % length).to(device))
+            return cls(len(lengths), length, n_tokens, starts, (packed % length).to(device))
         first = int(packed[0]) if n_tokens else 0
         packed = F.pad(packed, (0, round_up(n_tokens) - n_tokens), value=first)
         padded = (real.flatten().cumsum(0) - 1).clamp_(min=0)
         padding = (~real).flatten().nonzero()[:, 0]
         indices = packed % length, packed, padded, padding
-        return cls(len(lengths), length, n_tokens, *(index.to(device) for index in indices))
+        return cls(len(lengths), length, n_tokens, starts, *(index.to(device) for index in indices))
 
     @property
     def visible(self) -> Bool[Tensor, "B S"] | None:
