@@ -271,11 +271,12 @@ def test_few_rows_of_words_with_tags_get_narrow_models_with_dropout_everywhere(n
         pytest.param(600, "V;PST;1;SG", 29, True, 2, id="too few minutes for more"),
         pytest.param(600, "V;PST;1;SG", 60, True, 5, id="an hour"),
         pytest.param(600, "V;PST;1;SG", 60, False, 1, id="several processes share one model"),
-        pytest.param(600, "lld", 60, True, 1, id="one symbol, such as a language"),
+        pytest.param(600, "lld", 29, True, 1, id="one symbol, such as a language"),
+        pytest.param(600, "lld", 30, True, 5, id="one symbol, and time"),
         pytest.param(5_000, "V;PST;1;SG", 60, True, 1, id="many rows"),
     ],
 )
-def test_small_tables_of_words_with_tags_get_several_models(n_rows, tags, minutes, is_alone, members):
+def test_small_tables_get_several_models_where_they_have_tags_or_time(n_rows, tags, minutes, is_alone, members):
     pairs = [Pair(compose([f"w{i}", tags]), f"w{i}uo") for i in range(n_rows)]
     given = {} if minutes is None else check_settings({"training": {"max_minutes": minutes}})
     advice = advise(pairs, given, inputs_of(["lemma"], ["tags"]), is_alone=is_alone)

@@ -30,7 +30,7 @@ PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
-MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of a small table with tags; with so many minutes or more
+MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of few rows with tags; of few rows and so many minutes
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
 MIN_EPOCHS, MAX_EPOCHS = 3, 200
@@ -126,13 +126,14 @@ def advise(
     if not _has_white_space_at_ends(pairs, inputs):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
-    is_narrow = len(pairs) < FEW_ROWS and mean_symbols >= TAGS and "characters" in kinds
+    is_few = len(pairs) < FEW_ROWS and "characters" in kinds
+    is_narrow = is_few and mean_symbols >= TAGS
     choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
-    if is_alone and is_narrow:
-        choices.append(_choose_members(len(pairs), fixed("training.max_minutes", 0.0)))
+    if is_alone and is_few:
+        choices += _choose_members(len(pairs), is_narrow, fixed("training.max_minutes", 0.0))
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings = nested({choice.setting: choice.value for choice in choices})
@@ -406,6 +407,7 @@ def _choose_training(
     return choices
 
 
-def _choose_members(n_rows: int, minutes: float) -> Choice:
+def _choose_members(n_rows: int, is_narrow: bool, minutes: float) -> list[Choice]:
     n, time = (MANY_MEMBERS, f", and {minutes:g} minutes") if minutes >= MANY_MINUTES else (MEMBERS, "")
-    return Choice("training.members", n, f"{n_rows:,} rows{time}: {n} models together are right more often than one")
+    reason = f"{n_rows:,} rows{time}: {n} models together are right more often than one"
+    return [Choice("training.members", n, reason)] if is_narrow or time else []
