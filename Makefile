@@ -89,6 +89,7 @@ profile: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.profile
 
 wheel: $(VENV)/installed-dev
+	rm -rf build/lib* build/bdist*  # what an earlier build left would be in the wheel
 	$(BIN)/python -m build --wheel
 
 # The wheel in empty virtual environments, outside the checkout: once with torch, where the demo trains, and once without.

@@ -296,7 +296,7 @@ def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_ask
     rates = {"dropout": 0.1, "feed_forward_dropout": 0.3, "attention_dropout": 0.2}
     chosen = shape(n_encoder_layers=2, n_decoder_layers=3, activation=activation, **rates)
     model, seen = Transformer(chosen, SIZE, SIZE).train(), []
-    for module, name in ((attention_kernel, "drop"), (dropout_kernel, "drop"), (model_module, "relu_and_drop")):
+    for module, name in ((attention_kernel, "drop"), (dropout_kernel, "drop")):
         observe(monkeypatch, module, name, lambda x, probability: seen.append(probability))
     model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
     assert seen.count(0.1) == 2 + 2 * 2 + 3 * 3

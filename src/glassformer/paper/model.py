@@ -31,7 +31,7 @@ from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.kernels.attention import fastest_attention
-from glassformer.paper.kernels.dropout import Dropout, relu_and_drop
+from glassformer.paper.kernels.dropout import Dropout
 from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.kernels.products import side_by_side
@@ -119,8 +119,6 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:
-        if self.activation is F.relu and self.training:  # the same in one pass
-            return self.w_2(relu_and_drop(self.w_1(x), self.dropout.probability))  # type: ignore[no-any-return]
         return self.w_2(self.dropout(self.activation(self.w_1(x))))  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,15 +13,23 @@ from torch import Tensor
 
 from glassformer.paper.kernels import library as compiled
 from glassformer.paper.kernels import packed_attention
+from glassformer.paper.kernels.cpu import one_thread
 from glassformer.paper.kernels.library import library
 from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import MultiHeadAttention
 from glassformer.paper.settings import ModelSettings
 
+pytestmark = pytest.mark.usefixtures("one_core")
 needs_compiler = pytest.mark.skipif(not library(), reason="the package was installed without a C compiler")
 WIDE = ModelSettings(d_model=24, n_heads=3, d_k=16, d_v=8, attention_dropout=0.0)
 LENGTHS = [[5, 1, 13, 8], [1], [16, 17]], [[2, 9, 1, 30], [3], [16, 8]]
+
+
+@pytest.fixture(name="one_core")
+def with_one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 def layouts(of_queries: list[int], of_keys: list[int]) -> tuple[Layout, Layout]:
@@ -104,12 +114,24 @@ def test_dropout_drops_this_share_of_the_weights_and_its_gradient_is_that_of_wha
 
 
 @needs_compiler
+def test_scores_that_are_no_numbers_have_no_finite_answer() -> None:
+    layout = Layout.of(torch.tensor([3, 5]))
+    y = rows(layout, 2 * 24).detach()
+    y[4, 0] = math.nan  # a query of the second sentence
+    for dropout in (0.0, 0.5):
+        answers = PackedAttention(layout, layout, 2, 8, 8, dropout=dropout)(y)
+        assert answers[4, :8].isnan().all()
+        assert answers[[3, 5, 6, 7]].isfinite().all()
+        assert answers[:3].isfinite().all()
+
+
+@needs_compiler
 def test_where_it_does_not_serve() -> None:
     layout, long = layouts([4], [packed_attention.MAX_BFLOAT16 + 1])
     x = torch.zeros(1)
     assert PackedAttention(layout, long, 2, 16, 8).serves(x)
     assert not PackedAttention(layout, layout, 2, 12, 8).serves(x)
-    assert not PackedAttention(layout, layout, 2, 16, 8).serves(x.double())
+    assert not PackedAttention(layout, layout, 2, 16, 8).serves(x.bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
         assert PackedAttention(layout, layout, 2, 16, 8).serves(x)
         assert not PackedAttention(layout, long, 2, 16, 8).serves(x)

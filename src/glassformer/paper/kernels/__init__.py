@@ -1,10 +1,10 @@
 """Fast implementations of operations. None of this is in the paper.
 
-    attention         equation 1, by the fastest kernel for a device, a precision and a length
+    attention         equation 1 of padded sentences, by the fastest kernel for a device
     cpu               memory and threads of a CPU
-    dropout           dropout that draws few random bits, alone and in one pass with ReLU
+    dropout           dropout, on a CPU in C
     library           what is compiled from C
-    packed_attention  equation 1 and its gradients in training on a CPU, in C
+    packed_attention  equation 1 of packed sentences in training on a CPU, in C
     packing           tokens of a batch without padding, and where attention needs them padded
     products          matrix products of several layers at once
 

@@ -1,4 +1,4 @@
-"""Functions that are compiled from C: attention in training (`attention.c`), search (`inference/engines/step.c`)."""
+"""Functions that are compiled from C: attention in training (`training.c`), search (`inference/engines/step.c`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ Pointer, Number = ctypes.c_void_p, ctypes.c_int64
 ARGUMENTS = {
     "attention": (Pointer, Pointer),
     "attention_gradient": (Pointer,) * 5,
+    "drop": (drop := (Pointer, Pointer, Number, Number, ctypes.c_double, Number)),
+    "drop_bfloat16": drop,
     "best": (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer),
     "encode": (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer),
     "step": (Pointer, Pointer, Number, Pointer, Pointer, Number, Number, *(Pointer,) * 5),

@@ -1,4 +1,4 @@
-"""Attention (section 3.2.1) of packed sentences in training on a CPU, compiled: `attention.c`."""
+"""Attention (section 3.2.1) of packed sentences in training on a CPU, compiled: `training.c`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from glassformer.paper.kernels.dropout import draw, rounded
+from glassformer.paper.kernels.dropout import draw_seed, rounded
 from glassformer.paper.kernels.library import Number, Pointer, library
 from glassformer.paper.kernels.packing import Layout
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-LANES = 8  # of attention.c
+LANES = 8  # of training.c
 MAX_BFLOAT16 = 64  # keys; where more are computed in bfloat16, matrix products of that precision are used
 
 
@@ -46,8 +46,9 @@ class PackedAttention:
         """Whether this computes the attention of x: elsewhere it is computed with padding."""
         return (
             x.device.type == "cpu"
-            and x.dtype != torch.float64
+            and x.dtype == torch.float32
             and not torch.compiler.is_compiling()
+            and torch.get_num_threads() == 1  # as each thread of an update has
             and self.d_k % LANES == self.d_v % LANES == 0
             and (not torch.is_autocast_enabled("cpu") or self.memory_layout.length <= MAX_BFLOAT16)
             and library() is not None
@@ -55,9 +56,11 @@ class PackedAttention:
 
     def __call__(self, own: Float[Tensor, "P W"], memory: Float[Tensor, "M X"] | None = None) -> Float[Tensor, "P Y"]:
         """All heads: `own` are the queries, `memory` keys and values; without it `own` are all three."""
-        dropped, _ = rounded(self.dropout, torch.float32) if self.dropout else (0, 1.0)
-        seed = int(draw(1)) if dropped else 0
-        return _Attention.apply(own.float(), None if memory is None else memory.float(), self, (dropped, seed))  # type: ignore[no-any-return, no-untyped-call]
+        dropped, _ = rounded(self.dropout, torch.float32)
+        seed = draw_seed() if dropped else 0
+        own, memory = own.float().contiguous(), None if memory is None else memory.float().contiguous()
+        assert self.layout.n_sentences == self.memory_layout.n_sentences
+        return _Attention.apply(own, memory, self, (dropped, seed))  # type: ignore[no-any-return, no-untyped-call]
 
     def addresses(self, own: Tensor, memory: Tensor | None) -> tuple[int, int, int]:
         """Where queries, keys and values are in their rows."""
@@ -66,7 +69,7 @@ class PackedAttention:
         return own.data_ptr(), keys, keys + size
 
     def compute(self, function: str, drop: tuple[int, int], saved: Sequence[Any], *results: int) -> None:
-        """Call a function of attention.c, which writes to the addresses of `results`."""
+        """Call a function of training.c, which writes to the addresses of `results`."""
         (own, memory, weights), queries, keys = saved, self.layout, self.memory_layout
         n_keys = -(-keys.length // LANES) * LANES
         room = own.new_empty(n_keys * (max(self.d_k, self.d_v) + 2 * queries.length))

@@ -43,7 +43,7 @@ class Layout:
         length = length or int(lengths.max())
         real = torch.arange(length) < lengths[:, None]
         packed = real.flatten().nonzero()[:, 0]
-        n_tokens, starts = len(packed), F.pad(lengths.cumsum(0), (1, 0))
+        n_tokens, starts = len(packed), F.pad(real.sum(dim=1).cumsum(0), (1, 0))
         if n_tokens == real.numel() == round_up(n_tokens):
             return cls(len(lengths), length, n_tokens, starts, (packed % length).to(device))
         first = int(packed[0]) if n_tokens else 0

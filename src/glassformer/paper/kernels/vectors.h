@@ -54,9 +54,10 @@ INLINE float largest_of(Floats v) {
     return v[0] > v[1] ? v[0] : v[1];
 }
 
-/* exp(x) for x <= 88, to two units in the last place; below -87 it is exp(-87). NaN stays NaN. */
+/* exp(x) for x <= 88, to two units in the last place; below -87 it is 0. NaN stays NaN. */
 INLINE Floats exp_of(Floats x) {
-    x = choose(x < -87.0f, all(-87.0f), x);
+    Ints is_zero = x < -87.0f;
+    x = choose(is_zero, all(0), x);
     x = choose(x > 88.0f, all(88.0f), x);
     Floats n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounded to an integer */
     Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -66,10 +67,10 @@ INLINE Floats exp_of(Floats x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     Ints power = (__builtin_convertvector(n, Ints) + 127) << 23; /* the bits of 2^n */
-    return (p * (r * r) + r + 1.0f) * (Floats)power;
+    return choose(is_zero, all(0), (p * (r * r) + r + 1.0f) * (Floats)power);
 }
 
-/* Replaces n scores by their softmax, and those after them up to a multiple of LANES by at most exp(-87). */
+/* Replaces n scores by their softmax, and those after them by 0, up to a multiple of LANES. */
 INLINE void softmax(float *scores, int64_t n) {
     Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7};
     Floats most = all(-INFINITY), sums = {0};

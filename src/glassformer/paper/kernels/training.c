@@ -1,9 +1,67 @@
-/* Attention (section 3.2.1) of packed sentences, with dropout of its weights, and its gradients: one sentence and head
-   at a time, whose scores stay in the cache. Nothing is padded or transposed for all sentences.
+/* What takes the most time in training on a CPU, next to the products with weights: dropout, and attention of packed
+   sentences, which is computed one sentence and head at a time, whose scores stay in the cache. Nothing is padded.
 
    Axes: T queries · S keys, both of one sentence · n = S rounded up to LANES · K inner axis of a product. */
 
 #include "vectors.h"
+
+/* Dropout (section 5.4) of numbers in one call: it drops the same ones for the same seed. */
+typedef struct {
+    Bits counter, key;
+    Ints limit;
+} Chance;
+
+/* From a random seed, and the place of the first number. `dropped` are the dropped ones of 65,536. */
+INLINE Chance chance_of(uint64_t seed, uint64_t place, int64_t dropped) {
+    uint64_t x = seed + place * 0x9e3779b97f4a7c15u; /* SplitMix (Steele et al. 2014) */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    Bits counter = (Bits){0, 1, 2, 3, 4, 5, 6, 7} + (uint32_t)x, key = (Bits){0} + (uint32_t)(x >> 32);
+    return (Chance){counter, key, (Ints){0} + (int32_t)((dropped - 32768) * 65536)};
+}
+
+/* Which of the next LANES numbers are kept. */
+INLINE Ints next(Chance *chance) {
+    Bits x = chance->counter;
+    chance->counter += LANES;
+    x = (x ^ (x >> 16)) * 0x7feb352du ^ chance->key;
+    return (Ints)((x ^ (x >> 15)) * 0x846ca68bu) >= chance->limit; /* whose lower bits are 0 */
+}
+
+INLINE Floats kept(Floats x, Chance *chance, float scale) { return x * choose(next(chance), all(scale), all(0)); }
+
+/* Writes x after dropout to y, which may be x: n numbers, those that are kept times the scale. */
+FAST void glassformer_drop(const float *x, float *y, int64_t n, int64_t dropped, double scale, int64_t seed) {
+    Chance chance = chance_of((uint64_t)seed, 0, dropped);
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(y + i, kept(load(x + i), &chance, (float)scale));
+    if (i < n) {
+        float rest[LANES] = {0};
+        memcpy(rest, x + i, (size_t)(n - i) * sizeof(float));
+        store(rest, kept(load(rest), &chance, (float)scale));
+        memcpy(y + i, rest, (size_t)(n - i) * sizeof(float));
+    }
+}
+
+typedef uint16_t Halves __attribute__((vector_size(16)));
+
+INLINE Halves kept_halves(Halves x, Chance *chance, float scale) {
+    Bits y = (Bits)kept((Floats)(__builtin_convertvector(x, Bits) << 16), chance, scale);
+    return __builtin_convertvector((y + 0x7fff + ((y >> 16) & 1)) >> 16, Halves); /* rounded to the nearest, ties to even */
+}
+
+/* The same in bfloat16. */
+FAST void glassformer_drop_bfloat16(const uint16_t *x, uint16_t *y, int64_t n, int64_t dropped, double scale, int64_t seed) {
+    Chance chance = chance_of((uint64_t)seed, 0, dropped);
+    for (int64_t i = 0; i < n; i += LANES) {
+        size_t bytes = (size_t)(n - i < LANES ? n - i : LANES) * sizeof(uint16_t);
+        Halves some = {0};
+        memcpy(&some, x + i, bytes);
+        some = kept_halves(some, &chance, (float)scale);
+        memcpy(y + i, &some, bytes);
+    }
+}
 
 typedef struct {
     const float *query, *key, *value; /* of the first position and head; those of the next head follow */
@@ -62,26 +120,6 @@ INLINE void transpose(const float *from, int64_t rows, int64_t row, int64_t widt
     }
 }
 
-/* 64 random bits for each number (Steele et al. 2014, SplitMix). */
-INLINE uint64_t mixed(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-/* Makes the weights of a query negative that dropout drops. */
-INLINE void drop(const Attention *a, int64_t place, float *weights, int64_t n) {
-    Ints limit = (Ints){0} + (int32_t)((a->dropped - 32768) * 65536);
-    Bits bits = (Bits){0, 1, 2, 3, 4, 5, 6, 7} + (uint32_t)mixed(a->seed + (uint64_t)place * 0x9e3779b97f4a7c15u);
-    for (int64_t s = 0; s < n; s += LANES, bits += LANES) {
-        Bits x = (bits ^ (bits >> 16)) * 0x7feb352du;
-        x = (x ^ (x >> 15)) * 0x846ca68bu;
-        x ^= x >> 16;
-        Floats weight = load(weights + s);
-        store(weights + s, choose((Ints)x < limit, -weight, weight));
-    }
-}
-
 /* The numbers of one head of a sentence. */
 typedef struct {
     int64_t n_queries, n_keys, n, query, key, value, output; /* the last four: places from the first position */
@@ -100,11 +138,11 @@ INLINE Head head_of(const Attention *a, int64_t i, int64_t h, float *weights) {
 }
 
 /* Writes the weights after dropout. */
-INLINE void keep(const Attention *a, const Head *head) {
+INLINE void keep_weights(const Attention *a, const Head *head) {
     float scale = 65536.0f / (float)(65536 - a->dropped);
     for (int64_t i = 0; i < head->n_queries * head->n; i += LANES) {
         Floats weights = load(head->weights + i);
-        store(head->kept + i, choose(weights > 0.0f, weights * scale, all(0)));
+        store(head->kept + i, weights * choose(weights > 0.0f, all(scale), all(0))); /* NaN stays NaN */
     }
 }
 
@@ -125,9 +163,11 @@ FAST void glassformer_attention(const Attention *a, float *output) {
                 for (int64_t s = 0; s < seen; s += LANES) store(row + s, load(row + s) * scale);
                 softmax(row, seen);
                 for (int64_t s = seen; s < n; s++) row[s] = 0;
-                if (a->dropped) drop(a, row - a->weights, row, n);
+                Chance chance = chance_of(a->seed, (uint64_t)(row - a->weights), a->dropped);
+                for (int64_t s = 0; a->dropped && s < n; s += LANES)
+                    store(row + s, choose(next(&chance), load(row + s), -load(row + s)));
             }
-            keep(a, &head);
+            keep_weights(a, &head);
             multiply(head.n_queries, head.n_keys, a->d_v, head.kept, n, 1, a->value + head.value, a->key_width,
                      output + head.output, width);
             weights += head.n_queries * n;
@@ -145,7 +185,7 @@ FAST void glassformer_attention_gradient(const Attention *a, const float *outwar
             Head head = head_of(a, i, h, weights);
             int64_t n = head.n;
             const float *out = outward + head.output;
-            keep(a, &head);
+            keep_weights(a, &head);
             multiply(head.n_keys, head.n_queries, a->d_v, head.kept, 1, n, out, width, for_value + head.value, a->key_width);
             transpose(a->value + head.value, head.n_keys, a->key_width, a->d_v, head.transposed, n);
             multiply(head.n_queries, a->d_v, n, out, width, 1, head.transposed, n, head.change, n);
