@@ -258,7 +258,7 @@ def test_few_rows_of_words_with_tags_get_narrow_models_with_dropout_everywhere(n
     pairs = [Pair(compose([name, tags]), f"{name}uo") for name in words]
     chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
     assert (chosen.model.d_model, chosen.training.batch_tokens, chosen.training.steps) == (width, tokens, steps)
-    assert chosen.model.d_ff == 2 * width
+    assert chosen.model.d_ff == 256
     assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
     others = {chosen.model.attention_dropout, chosen.model.feed_forward_dropout}
     assert others == {0.3 if width == 64 else 0}

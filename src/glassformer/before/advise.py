@@ -294,7 +294,7 @@ def _choose_model(
     size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
     if is_narrow:
         size += ", with tags"
-        shape = {"d_model": 64, "d_ff": 128, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+        shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
     elif n_tokens < 3e6:
         depth = 4 if "subwords" in kinds else 3
         shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
