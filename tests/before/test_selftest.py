@@ -18,6 +18,8 @@ from glassformer.data.datasets import dates
 from glassformer.errors import RunError
 from glassformer.inference.engines import torch as engine
 from glassformer.paper.kernels.attention import fastest_attention
+from glassformer.paper.kernels.library import library
+from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import FeedForward
 from glassformer.text import Tokenizer
@@ -98,7 +100,21 @@ def test_one_row_of_one_token_is_tested(tmp_path):
 # A model with an error in it fails the check of that error
 
 
+@pytest.fixture
+def padded(monkeypatch):
+    """Attention is padded, as without a C compiler."""
+    monkeypatch.setattr(PackedAttention, "serves", lambda *_: False)
+
+
 @pytest.mark.usefixtures("only_others")
+@pytest.mark.skipif(not library(), reason="the package was installed without a C compiler")
+def test_compiled_attention_that_shows_later_positions_is_a_causal_leak(planned, monkeypatch):
+    actual = PackedAttention.__call__
+    monkeypatch.setattr(PackedAttention, "__call__", lambda self, *rows: actual(replace(self, causal=False), *rows))
+    assert "causal leak" in failed(planned)
+
+
+@pytest.mark.usefixtures("only_others", "padded")
 @pytest.mark.parametrize("with_gradients", [True, False])
 def test_a_kernel_that_shows_the_next_position_is_a_causal_leak(planned, monkeypatch, with_gradients):
     def leaking(query, key, value, visible, causal, dropout):
@@ -110,7 +126,7 @@ def test_a_kernel_that_shows_the_next_position_is_a_causal_leak(planned, monkeyp
     assert "causal leak" in failed(planned)
 
 
-@pytest.mark.usefixtures("only_others")
+@pytest.mark.usefixtures("only_others", "padded")
 def test_padding_that_is_visible_is_a_padding_leak(planned, monkeypatch):
     monkeypatch.setattr(Layout, "visible", property(lambda _: None))
     assert "padding leak" in failed(planned)
@@ -250,7 +266,7 @@ def test_a_run_that_is_resumed_is_not_tested(planned):
     assert check_before_training(replace(planned, resumed=mock.Mock()), "cpu") is None
 
 
-@pytest.mark.usefixtures("long_run")
+@pytest.mark.usefixtures("long_run", "padded")
 def test_a_leak_refuses_a_long_run(planned, monkeypatch):
     monkeypatch.setattr(Layout, "visible", property(lambda _: None))
     with pytest.raises(RunError, match="nothing was trained") as caught:

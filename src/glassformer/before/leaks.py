@@ -1,12 +1,13 @@
 """Two leaks that a loss does not show: a position that sees later ones, and a row that sees padding.
 
 Both compare logits of teacher forcing in float32 and without dropout, through the code of training: packed tokens, with
-and without gradients, because attention has another implementation for each.
+gradients and one thread, and as validation computes them, because attention may have another implementation for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus, Sequences, spread
+from glassformer.paper.kernels.cpu import one_thread
 from glassformer.paper.model import Transformer
 from glassformer.training.objective import teacher_forced
 
@@ -75,12 +77,12 @@ def _shortened(ids: Sequence[int]) -> list[int]:
 
 
 def _logits(model: Transformer, sources: Ids, targets: Ids, device: torch.device) -> list[Tensor]:
-    """Return the logits [T V] of each row of one batch: first all computed for training, then all without gradients."""
+    """Return the logits [T V] of each row of one batch: first all computed for training, then all for validation."""
     corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     was_training, found = model.training, []
     model.eval()
     for with_gradients in (True, False):
-        with torch.set_grad_enabled(with_gradients):
+        with torch.set_grad_enabled(with_gradients), one_thread() if with_gradients else nullcontext():
             hidden, _ = teacher_forced(model, corpus, np.arange(len(sources)), device)
         with torch.no_grad():
             found += model.project(hidden).split([len(ids) - 1 for ids in targets])  # type: ignore[no-untyped-call]
