@@ -22,13 +22,13 @@ def table() -> str:
     rows = [
         (
             f"`{room}`",
-            lines(SOURCE / room, ".py", ".c"),
+            lines(SOURCE / room, ".py", ".c", ".h"),
             lines(SOURCE / room, ".js", ".mjs"),
             lines(TESTS / room, ".py"),
         )
         for room in rooms
     ]
-    rows.append(("all", lines(SOURCE, ".py", ".c"), lines(SOURCE, ".js", ".mjs"), lines(TESTS, ".py")))
+    rows.append(("all", lines(SOURCE, ".py", ".c", ".h"), lines(SOURCE, ".js", ".mjs"), lines(TESTS, ".py")))
     head = "| room | Python, C | JavaScript | tests |\n|---|---:|---:|---:|\n"
     return head + "".join(f"| {' | '.join([name, *(f'{n:,}' for n in numbers)])} |\n" for name, *numbers in rows)
 
