@@ -27,7 +27,7 @@ PRODUCTS = "matrix products"
 WITHIN = {
     "loss": r"CrossEntropy|cross_entropy|Loss",
     "attention": r"Attention|attention",
-    "drawing dropout": r"Dropout|dropout",
+    "dropout": r"_Drop|dropout",
     "optimizer": r"Optimizer|adam|clip_grad",
 }
 """Kind -> names of functions: all operators inside are of this kind, matrix products excepted."""
@@ -35,7 +35,7 @@ WITHIN = {
 KINDS = {
     PRODUCTS: r"::(mm|addmm|linear|matmul|_addmm_activation|mkldnn_linear|mkldnn_linear_pointwise)$",
     "attention": r"bmm|softmax",
-    "drawing dropout": r"random_|bernoulli",
+    "dropout": r"random_|bernoulli",
     "norm": r"layer_norm|LayerNorm",
     "loss": r"nll_loss|logsumexp",
     "optimizer": r"foreach|linalg_vector_norm",

@@ -28,7 +28,7 @@ def fastest_attention(
     scores = (query / math.sqrt(query.shape[3])) @ key.transpose(2, 3)
     if visible is not None:  # adding is several times faster than filling, and e^-1e30 is 0
         scores += torch.where(visible, 0.0, -1e30)
-    missing = max(0, SHORT_ROW - scores.shape[3])
-    weights = F.pad(scores, (0, missing), value=-math.inf).softmax(dim=3)[..., : key.shape[2]]
-    output = drop(weights, dropout) @ value
+    if (missing := SHORT_ROW - key.shape[2]) > 0:
+        scores = F.pad(scores, (0, missing), value=-math.inf)
+    output = drop(scores.softmax(dim=3)[..., : key.shape[2]], dropout) @ value
     return output if visible is None or causal else output * visible.any(dim=3, keepdim=True)

@@ -18,7 +18,7 @@ from glassformer.paper.kernels.packing import Layout
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-LANES = 8  # of training.c
+LANES = 8  # of vectors.h
 MAX_BFLOAT16 = 64  # keys; where more are computed in bfloat16, matrix products of that precision are used
 
 
