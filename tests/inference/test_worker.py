@@ -17,10 +17,10 @@ import pytest
 from glassformer import BatchingTranslator, Translator
 from glassformer.errors import BusyError, NotFiniteError, SettingsError, TextError, TimeLimitError, UsageError
 from glassformer.inference import worker as module
+from glassformer.inference.engines.greedy_first import PROBE
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation
 from glassformer.inference.worker import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
-from glassformer.paper.search.greedy_first import PROBE
 from tests.chaos.conftest import child, wait
 from tests.untrained import character_model
 

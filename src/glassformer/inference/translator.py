@@ -17,10 +17,11 @@ from glassformer.inference.allowed import UNMATCHED, Constraint
 from glassformer.inference.confidence import has_probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
+from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.search import GreedyFirst, Hypothesis
+from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text import Tokenizer

@@ -24,6 +24,7 @@ from glassformer.inference.engines import batches, search
 from glassformer.inference.engines import torch as engine_module
 from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
+from glassformer.inference.engines.greedy_first import is_certain
 from glassformer.inference.engines.torch import (
     TorchEngine,
     autocast,
@@ -34,7 +35,7 @@ from glassformer.inference.engines.torch import (
     set_weights,
 )
 from glassformer.paper.model import Transformer
-from glassformer.paper.search import Hypothesis, is_certain
+from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from glassformer.text import ascii68
 

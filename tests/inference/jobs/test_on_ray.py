@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import RunError, TooLongError
+from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs import on_ray
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers
@@ -21,7 +22,6 @@ from glassformer.inference.jobs.on_ray import OnRay
 from glassformer.inference.jobs.output import StreamOutput
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translation
-from glassformer.paper.search import GreedyFirst
 from glassformer.paper.settings import DecodingSettings
 from tests.inference.jobs.conftest import TOO_LONG_TEXT, Shouting
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from glassformer.paper.search import AnswerBatches, GreedyFirst, Guide, Hypothesis, LogProbs
+    from glassformer.inference.engines.greedy_first import AnswerBatches, GreedyFirst
+    from glassformer.paper.search import Guide, Hypothesis, LogProbs
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -83,7 +84,7 @@ def search(
     Where only the best answer of a beam counts, greedy search is first. `greedy_first` is shared by the searches of one
     job. Raises NotFiniteError for a source without an answer of finite score.
     """
-    from glassformer.paper.search import search_greedy_first
+    from glassformer.inference.engines.greedy_first import search_greedy_first
 
     def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
         chosen = decoding.model_copy(update={"num_beams": num_beams})

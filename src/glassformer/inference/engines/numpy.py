@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
+from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.search import AnswerBatches, Guide, LogProbs, SearchConstraints, check_token_scores
+from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, SettingsError, nearest
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
+from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch_cached import Cache, Inference
@@ -30,7 +31,6 @@ from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, one_thread, take_one_thread
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import (
-    AnswerBatches,
     Guide,
     Hypothesis,
     LogProbs,

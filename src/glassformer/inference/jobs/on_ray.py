@@ -11,11 +11,11 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
 from glassformer.inference.engines import wants_greedy_first
+from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.jobs.job import Answered, Chunks, Here, OnCount
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translation, Translator
-from glassformer.paper.search import GreedyFirst
 from glassformer.ship.storage.modelfile import ModelFile
 
 ROWS = 1024

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from glassformer.errors import RunError, first_fault, quoted
+from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.translator import Translation
-from glassformer.paper.search import GreedyFirst
 
 NAMED = 10
 """How many rows of a kind are named in a warning."""

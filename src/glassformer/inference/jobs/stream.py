@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.confidence import all_of_the_beam
+from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs.alignment import align
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
 from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
-from glassformer.paper.search import GreedyFirst
 from glassformer.paper.settings import DecodingSettings
 from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
 from glassformer.text.normalization import nfc

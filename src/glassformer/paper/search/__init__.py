@@ -12,21 +12,13 @@ from glassformer.paper.search.constraints import (
     rank_key,
 )
 from glassformer.paper.search.greedy import greedy_search
-from glassformer.paper.search.greedy_first import (
-    AnswerBatches,
-    GreedyFirst,
-    is_certain,
-    search_greedy_first,
-)
 from glassformer.paper.search.guide import Automaton, Guide
 from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.search.sampling import sample
 
 __all__ = [
-    "AnswerBatches",
     "Automaton",
     "Extensions",
-    "GreedyFirst",
     "Guide",
     "Hypothesis",
     "LogProbs",
@@ -37,9 +29,7 @@ __all__ = [
     "best_first",
     "check_token_scores",
     "greedy_search",
-    "is_certain",
     "length_penalty",
     "rank_key",
     "sample",
-    "search_greedy_first",
 ]

@@ -13,18 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.paper.search import (
-    AnswerBatches,
-    GreedyFirst,
-    Hypothesis,
-    SearchConstraints,
-    beam_search,
-    greedy_first,
-    greedy_search,
-    search_greedy_first,
-)
+from glassformer.inference.engines import greedy_first
+from glassformer.inference.engines.greedy_first import AnswerBatches, GreedyFirst, is_certain, search_greedy_first
+from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, greedy_search
 from glassformer.paper.search.constraints import hypothesis
-from glassformer.paper.search.greedy_first import is_certain
 from tests.paper.search.toys import BOS, Histories, Stepper, Toy, all_answers, random_toy
 
 EOS, VOCABULARY = 3, 4
