@@ -222,7 +222,7 @@ def import_time_names(tree: ast.Module) -> Iterator[str]:
 
 
 WITH_TORCH = (
-    *("paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
+    *("paper.copying", "paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
     *(f"before.{name}" for name in ("checks", "demo", "leaks", "measure", "members", "plan", "resume", "selftest")),
     "before.tune",

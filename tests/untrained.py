@@ -16,6 +16,7 @@ from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
 from glassformer.text import Tokenizer, learn
+from glassformer.text.vocabulary import copied_ids
 
 SMALL = ModelSettings(d_model=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none")
 
@@ -25,10 +26,15 @@ def drawn_tensors(
 ) -> Arrays:
     """Normally distributed numbers for all tensors of a model, with the mean `gain` for the gains of norms, else 0."""
     generator = np.random.default_rng(seed)
-    return {
+    tensors = {
         name: (generator.normal(0, scale, shape) + gain * name.endswith("norm.weight")).astype(np.float32)
         for name, shape in tensor_shapes(model, source_size, target_size).items()
     }
+    if model.copy_mechanism:  # no special token can be copied
+        specials = np.arange(source_size) < 4
+        ids = np.where(specials, -1, generator.integers(-1, target_size, source_size))
+        tensors["copy_mechanism.target_ids"] = ids.astype(np.float32)
+    return tensors
 
 
 def drawn_model(
@@ -66,6 +72,7 @@ def drawn_shape(chance: random.Random) -> dict[str, Any]:
         "position_base": chance.choice([10_000.0, 50.0]),
         "d_model": d_model,
         "d_ff": chance.randint(1, 10),
+        "copy_mechanism": chance.random() < 0.3,
     }
 
 
@@ -100,7 +107,8 @@ def listening_model(
 ) -> ModelFile:
     """A model with random weights, norms and biases. All logits are times `sharp`, those of `loud` tokens louder."""
     torch.manual_seed(seed)
-    model = Transformer(settings.model, len(source), len(target))
+    ids = copied_ids(source.vocabulary, target.vocabulary)
+    model = Transformer(settings.model, len(source), len(target), ids)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name or name.endswith("bias"):

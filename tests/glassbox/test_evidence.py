@@ -26,7 +26,8 @@ def scores(model, source, fed, asked, visible=None):
     settings = model.settings.model
     memory = reference.encode(model.tensors, settings, np.array(source), visible)
     hidden = reference.decode(model.tensors, settings, np.array(fed), memory, visible)
-    log_probs = reference.log_softmax(reference.project(model.tensors, settings, hidden))
+    copies = reference.copies(model.tensors, settings, np.array(source), memory, visible)
+    log_probs = reference.log_softmax(reference.project(model.tensors, settings, hidden, copies=copies))
     return log_probs[np.arange(len(asked)), asked]
 
 
@@ -96,7 +97,8 @@ def test_gradient_times_input_is_the_slope_along_the_row(monkeypatch, seed):
         settings = model.settings.model
         memory = reference.encode(model.tensors, settings, np.array(source), None, note)
         hidden = reference.decode(model.tensors, settings, np.array(fed), memory)
-        log_probs = reference.log_softmax(reference.project(model.tensors, settings, hidden))
+        copies = reference.copies(model.tensors, settings, np.array(source), memory)
+        log_probs = reference.log_softmax(reference.project(model.tensors, settings, hidden, copies=copies))
         return log_probs[np.arange(len(asked)), asked]
 
     for place in range(len(source)):

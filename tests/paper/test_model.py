@@ -51,7 +51,9 @@ GRID: dict[str, dict[str, Any]] = {
     "unscaled embeddings": {"scale_embeddings": False},
     "another base and eps": {"position_base": 77.0, "norm_eps": 0.1},
     "odd width": {"positions": "learned", "d_model": 15, "n_heads": 3},
+    "copy mechanism": {"copy_mechanism": True},
     "all departures": {
+        "copy_mechanism": True,
         "norm": "pre",
         "positions": "learned",
         "tied_embeddings": "target",
@@ -81,7 +83,8 @@ def randomise(module: nn.Module, seed: int = 0) -> None:
 
 
 def make(seed: int = 0, source_size: int = SIZE, target_size: int = SIZE, **changes: Any) -> Transformer:
-    model = Transformer(shape(**changes), source_size, target_size)
+    copied = [-1, *((7 * at) % target_size if at % 3 else -1 for at in range(1, source_size))]
+    model = Transformer(shape(**changes), source_size, target_size, copied)
     randomise(model, seed)
     return model.eval()
 
@@ -110,7 +113,9 @@ def close(got: Tensor, expected: Tensor | np.ndarray[Any, Any], tolerance: float
 def reference_logits(model: Transformer, source: Sequence[int], target: Sequence[int]) -> np.ndarray[Any, Any]:
     weights, chosen = get_weights(model), model.settings
     memory = reference.encode(weights, chosen, np.array(source))
-    return reference.project(weights, chosen, reference.decode(weights, chosen, np.array(target), memory))
+    copies = reference.copies(weights, chosen, np.array(source), memory)
+    hidden = reference.decode(weights, chosen, np.array(target), memory)
+    return reference.project(weights, chosen, hidden, copies=copies)
 
 
 # The whole model
@@ -130,7 +135,7 @@ def test_the_model_is_the_reference(changes: dict[str, Any]) -> None:
 def test_names_and_shapes_are_those_of_the_model_file(changes: dict[str, Any]) -> None:
     sizes = (SIZE, SIZE) if changes.get("tied_embeddings", "all") == "all" else (SIZE, SIZE + 4)
     model = make(source_size=sizes[0], target_size=sizes[1], **changes)
-    got = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    got = {name: tensor.shape for name, tensor in get_weights(model).items()}
     assert got == tensor_shapes(model.settings, *sizes)
     assert sum(parameter.numel() for parameter in model.parameters()) == count_parameters(model.settings, *sizes)
     assert not {name for name in model.state_dict() if "positions" in name} - got.keys()

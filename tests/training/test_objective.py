@@ -9,7 +9,7 @@ import torch
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, TrainingSettings
-from glassformer.training.objective import cross_entropy, learning_rate, output_layer, teacher_forced
+from glassformer.training.objective import cross_entropy, learning_rate, output_layer, summed_losses, teacher_forced
 
 # Teacher forcing
 
@@ -23,11 +23,27 @@ def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
     targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
     corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     rows = [2, 0, 1]
-    hidden, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
-    logits = model.project(hidden)
+    hidden, copies, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
+    logits = model.project(hidden, copies)
     assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
     one_by_one = [model(torch.tensor([sources[row]]), None, torch.tensor([targets[row][:-1]]))[0] for row in rows]
     torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
+    torch.manual_seed(0)
+    tiny = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    model = Transformer(ModelSettings(**tiny, copy_mechanism=True), 20, 20, [-1] * 4 + list(range(4, 20)))
+    sources, targets = [[1, 5, 6, 5, 2], [1, 4, 2]], [[1, 5, 6, 2], [1, 12, 13, 4, 2]]
+    corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
+    found = summed_losses(model.eval(), corpus, np.arange(2), torch.device("cpu"), 0.1)
+    logits = [model(torch.tensor([x]), None, torch.tensor([y[:-1]]))[0] for x, y in zip(sources, targets, strict=True)]
+    wanted = torch.tensor([token for target in targets for token in target[1:]])
+    for loss, smoothing in zip(found, (0.1, 0.0), strict=True):
+        expected = torch.nn.functional.cross_entropy(
+            torch.cat(logits), wanted, label_smoothing=smoothing, reduction="sum"
+        )
+        torch.testing.assert_close(loss, expected)
 
 
 def test_a_bias_of_the_output_layer_is_in_the_loss_and_has_a_gradient():

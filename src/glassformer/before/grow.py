@@ -10,6 +10,7 @@ import numpy as np
 
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.text import Tokenizer, Vocabulary
+from glassformer.text.vocabulary import copied_ids
 
 N_NAMED = 10
 
@@ -26,6 +27,9 @@ def grow_model(start: ModelFile, source: Tokenizer, target: Tokenizer) -> ModelF
     shapes = tensor_shapes(start.settings.model, len(source), len(target))
     tensors = {}
     for name, array in start.tensors.items():
+        if name == "copy_mechanism.target_ids":
+            tensors[name] = np.array(copied_ids(source.vocabulary, target.vocabulary), np.float32)
+            continue
         is_source = name.startswith("source_")
         old, new = (start.source_tokenizer, source) if is_source else (start.target_tokenizer, target)
         tensors[name] = array

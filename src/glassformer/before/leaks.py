@@ -83,9 +83,9 @@ def _logits(model: Transformer, sources: Ids, targets: Ids, device: torch.device
     model.eval()
     for with_gradients in (True, False):
         with torch.set_grad_enabled(with_gradients), one_thread() if with_gradients else nullcontext():
-            hidden, _ = teacher_forced(model, corpus, np.arange(len(sources)), device)
+            hidden, copies, _ = teacher_forced(model, corpus, np.arange(len(sources)), device)
         with torch.no_grad():
-            found += model.project(hidden).split([len(ids) - 1 for ids in targets])  # type: ignore[no-untyped-call]
+            found += model.project(hidden, copies).split([len(ids) - 1 for ids in targets])  # type: ignore[no-untyped-call]
     model.train(was_training)
     return found
 

@@ -89,7 +89,9 @@ def _departures(model: ModelSettings) -> dict[str, str]:
     if model.norm == "pre":
         departures["sublayer.residual"] = "sublayer.residual_pre"
     if model.output_bias:
-        departures["output.logits"] = "output.logits_with_bias"
+        departures["output.logits"] = departures["output.own_logits"] = "output.logits_with_bias"
+    if model.copy_mechanism:
+        departures["output.logits"] = "output.logits_with_copies"
     return departures
 
 
@@ -112,6 +114,8 @@ _WEIGHT_AXES = {
 
 def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
     """The axes of the weights called `name` (a matrix maps rows: y = x Wᵀ)."""
+    if name.startswith("copy_mechanism"):
+        return ("d_model", "d_model") if name.endswith("weight") else (vocabulary_axis("source", model),)
     *_, module, kind = name.split(".")
     if module.endswith("_norm"):
         return ("d_model",)

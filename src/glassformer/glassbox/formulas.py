@@ -100,6 +100,13 @@ FORMULAS: dict[str, str] = {
     "norm.output": _math("γ ⊙", _over(_row("x − μ"), _root(_row(_VARIANCE, "+ ε"))), "+ β"),
     "output.logits": _math(*_LOGITS),
     "output.logits_with_bias": _math(*_LOGITS, "+ b"),
+    "output.own_logits": _math(*_LOGITS),
+    "output.copy_keys": _math("c = m", _sup(_sub("W", "copy"), _TRANSPOSED)),
+    "output.copy_products": _math("h", _sup("c", _TRANSPOSED)),
+    "output.copy_scores": _math("u =", _over(_row("h", _sup("c", _TRANSPOSED)), _root(_D_MODEL))),
+    "output.logits_with_copies": _math(
+        "log (", _sup("e", _sub("z", "v")), "+", _sum(_row(_sub("x", "s"), "= v")), _sup("e", _sub("u", "s")), ")"
+    ),
     "output.log_probs": _math("log p = z − log", _sum("v"), _sup("e", _sub("z", "v"))),
     "output.smoothed_targets": _math("q =", _row("( 1 − ε )"), "onehot +", _over("ε", "V")),
     "output.losses": _math("L = −", _sum("v"), _sub("q", "v"), "log", _sub("p", "v")),

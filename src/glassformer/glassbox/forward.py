@@ -125,34 +125,43 @@ class ForwardPass:
         return reference.decode(self.weights, self.model, np.array(fed), self.memory, self.visible, self._note(fed))
 
     def _log_probs(self, hidden: Array) -> Array:
-        return _finite(reference.log_softmax(reference.project(self.weights, self.model, hidden)))
+        logits = reference.project(self.weights, self.model, hidden, copies=self._copies)
+        return _finite(reference.log_softmax(logits))
+
+    @cached_property
+    def _copies(self) -> reference.Copies | None:
+        return reference.copies(self.weights, self.model, np.array(self.ids), self.memory, self.visible)
 
     def record(self, fed: Ids, gold: tuple[Ids, Ids] | None = None, label_smoothing: float = 0.0) -> Recorder:
         """Every quantity up to the logits after each token fed; for `gold`, fed and targets, up to its loss too."""
         recorder = Recorder(self.weights, self.model, self._edit(fed, gold), label_smoothing)
-        memory = reference.encode(self.weights, self.model, np.array(self.ids), self.visible, recorder)
-        logits = self._record_decoder(recorder, fed, memory)
+        ids = np.array(self.ids)
+        memory = reference.encode(self.weights, self.model, ids, self.visible, recorder)
+        copies = reference.copies(self.weights, self.model, ids, memory, self.visible, recorder)
+        logits = self._record_decoder(recorder, fed, memory, copies)
         reference.log_softmax(logits, recorder)
         if gold is not None:
             targets, note = np.array(gold[1]), reference.under(recorder, GOLD[:-1])
             note("target_ids", targets)
-            logits = self._record_decoder(recorder, gold[0], memory, GOLD)
+            logits = self._record_decoder(recorder, gold[0], memory, copies, GOLD)
             reference.cross_entropy(logits, targets, label_smoothing, note)
         return recorder
 
-    def _record_decoder(self, recorder: Recorder, fed: Ids, memory: Array, prefix: str = "") -> Array:
+    def _record_decoder(
+        self, recorder: Recorder, fed: Ids, memory: Array, copies: reference.Copies | None, prefix: str = ""
+    ) -> Array:
         """The logits, under names that begin with `prefix`; and those after each layer, as if it were the last."""
         check_time_limit()
         note = reference.under(recorder, prefix[:-1]) if prefix else recorder
         hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, note)
-        logits = reference.project(self.weights, self.model, hidden, note)
+        logits = reference.project(self.weights, self.model, hidden, note, copies)
         others = range(self.model.n_decoder_layers - 1)
         for i in others if logits.size * len(others) <= LENS_CELLS else ():
             lens = reference.under(note, f"decoder.{i}.lens")
             hidden = recorder.last_of(f"{prefix}decoder.{i}.feed_forward")
             if self.model.norm == "pre":
                 hidden = reference.norm(self.weights, "decoder_norm", hidden, self.model, lens)
-            reference.project(self.weights, self.model, hidden, lens)
+            reference.project(self.weights, self.model, hidden, lens, copies)
         return logits
 
     def _edit(self, fed: Ids, gold: tuple[Ids, Ids] | None = None) -> Callable[[str, Any], Any]:

@@ -125,6 +125,16 @@ def _log_softmax(x: Named) -> Named:
     return Named(x.numbers - np.logaddexp.reduce(x.numbers, axis=1, keepdims=True), x.axes)
 
 
+def _add_copies(logits: Named, scores: Named, copied: Named) -> Named:
+    """log(exp z + Σ exp u) of each token, over the source positions whose token it is."""
+    _check_axes(scores.axes, (*logits.axes[:1], *copied.axes))
+    numbers = logits.numbers.copy()
+    for position, token in enumerate(copied.numbers.astype(int)):
+        if token >= 0:
+            numbers[:, token] = np.logaddexp(numbers[:, token], scores.numbers[:, position])
+    return Named(numbers, logits.axes)
+
+
 def _smooth_targets(ids: Named, like: Named, *, label_smoothing: float) -> Named:
     """A row for each id: 1 - ε at the id plus ε / V everywhere; ε is `label_smoothing`, V the width of `like`."""
     _check_axes(ids.axes, like.axes[:1])
@@ -162,6 +172,7 @@ OPERATIONS: dict[Op, Callable[..., Named]] = {
     "relu": lambda x: Named(np.maximum(x.numbers, 0.0), x.axes),
     "gelu": _gelu,
     "swish": lambda x: Named(x.numbers / (1.0 + np.exp(np.minimum(-x.numbers, 700.0))), x.axes),
+    "add_copies": _add_copies,
     "log_softmax": _log_softmax,
     "smooth_targets": _smooth_targets,
     "cross_entropy": _cross_entropy,

@@ -90,6 +90,8 @@ def _gradients(
         memory = model.encode(torch.tensor([list(source)] * n), source_visible)
         handle.remove()  # with one matrix for all, the target's rows come from the same module
         hidden = model.decode(torch.tensor([list(fed)] * n), memory, source_visible)
-        log_probs = model.project(hidden[range(n), rows][None])[0].log_softmax(dim=1)
+        hidden = hidden[range(n), rows][:, None]
+        copies = model.copies(hidden, memory, torch.tensor([list(source)] * n), source_visible)
+        log_probs = model.project(hidden, copies)[:, 0].log_softmax(dim=1)
         (gradients,) = torch.autograd.grad(log_probs[range(n), targets].sum(), embeddings)
     return gradients, embeddings[0]

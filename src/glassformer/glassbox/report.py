@@ -89,7 +89,7 @@ def without_derived(trace: Trace) -> Trace:
 
 def without_logits(trace: Trace) -> Trace:
     """The trace without the numbers of all tokens of the vocabulary; the predictions stay."""
-    names = ("logits", "log_probs", "smoothed_targets")
+    names = ("logits", "own_logits", "log_probs", "smoothed_targets")
     wide = {step.output for step in trace.steps if step.output.rpartition(".")[2] in names}
     return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if name not in wide})
 

@@ -42,6 +42,7 @@ Op = Literal[
     "relu",
     "gelu",
     "swish",
+    "add_copies",
     "log_softmax",
     "smooth_targets",
     "cross_entropy",

@@ -30,6 +30,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import SettingsError, TextError
+from glassformer.paper.copying import Copies, CopyMechanism, add_copies
 from glassformer.paper.kernels.attention import fastest_attention
 from glassformer.paper.kernels.dropout import Dropout
 from glassformer.paper.kernels.packed_attention import PackedAttention
@@ -230,11 +231,12 @@ class Positions(nn.Module):
 class Transformer(nn.Module):
     """The encoder-decoder (figure 1). Weights are drawn from torch's global generator.
 
-    `source_size` and `target_size` are the sizes of the vocabularies. Raises SettingsError when
-    `tied_embeddings="all"` and the sizes differ.
+    `source_size` and `target_size` are the sizes of the vocabularies. `copied` are the target ids of all source
+    tokens, for a copy mechanism; negative where there is none. Raises SettingsError when `tied_embeddings="all"` and
+    the sizes differ.
     """
 
-    def __init__(self, settings: ModelSettings, source_size: int, target_size: int) -> None:
+    def __init__(self, settings: ModelSettings, source_size: int, target_size: int, copied: Sequence[int] = ()) -> None:
         super().__init__()
         self.settings = settings
         tied = settings.tied_embeddings
@@ -246,9 +248,7 @@ class Transformer(nn.Module):
             )
         self.source_embedding = nn.Embedding(source_size, settings.d_model)
         self.target_embedding = self.source_embedding if tied == "all" else nn.Embedding(target_size, settings.d_model)
-        self.output_projection = nn.Linear(
-            settings.d_model, target_size, bias=settings.output_bias
-        )  # Departure: a bias
+        self.output_projection = nn.Linear(settings.d_model, target_size, bias=settings.output_bias)  # Departure: bias
         if tied != "none":
             self.output_projection.weight = self.target_embedding.weight
         self.source_positions = Positions(settings)
@@ -259,6 +259,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.dropout = Dropout(settings.dropout)
+        self.copy_mechanism = CopyMechanism(settings, copied or [-1] * source_size) if settings.copy_mechanism else None
         self.recompute = False
         self._initialize()
 
@@ -276,7 +277,9 @@ class Transformer(nn.Module):
         self, source: Int[Tensor, "B S"], source_visible: Bool[Tensor, "B S"] | None, target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Return the logits of the next token at each position of `target` (teacher forcing)."""
-        return self.project(self.decode(target, self.encode(source, source_visible), source_visible))
+        memory = self.encode(source, source_visible)
+        hidden = self.decode(target, memory, source_visible)
+        return self.project(hidden, self.copies(hidden, memory, source, source_visible))
 
     def encode(
         self,
@@ -310,16 +313,22 @@ class Transformer(nn.Module):
         source_layout: Layout,
         target: Int[Tensor, " tokens"],
         target_layout: Layout,
-    ) -> Float[Tensor, "tokens D"]:
-        """Return the hidden state of each target token (teacher forcing), computed on packed tokens."""
-        visible = source_layout.visible
-        memory = self.encode(source_layout.fill(source), visible, source_layout)
+    ) -> tuple[Float[Tensor, "tokens D"], Copies | None]:
+        """Return the hidden state and the copies of each target token (teacher forcing), computed on packed tokens."""
+        visible, source = source_layout.visible, source_layout.fill(source)
+        memory = self.encode(source, visible, source_layout)
         hidden = self.decode(target_layout.fill(target), memory, visible, target_layout, source_layout)
-        return hidden[: target_layout.n_tokens]
+        copies = self.copies(hidden, memory, source, visible, target_layout, source_layout)
+        return hidden[: target_layout.n_tokens], copies
 
-    def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
+    def copies(self, hidden: Tensor, memory: Tensor, source: Tensor, *places: Any) -> Copies | None:
+        """Return what `CopyMechanism` returns for these; None for a model without."""
+        return None if self.copy_mechanism is None else self.copy_mechanism(hidden, memory, source, *places)
+
+    def project(self, hidden: Float[Tensor, "*rows D"], copies: Copies | None = None) -> Float[Tensor, "*rows V"]:
         """Return the logits of hidden states."""
-        return self.output_projection(hidden)  # type: ignore[no-any-return]
+        logits = self.output_projection(hidden)
+        return logits if copies is None else add_copies(logits, *copies)
 
     def _embed(
         self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Positions, layout: Layout | None

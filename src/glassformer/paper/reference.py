@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost noth
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
 Value = TypeVar("Value", Array, np.float64)
+Copies = tuple[Array, Array]
+"""The keys [S D] and target ids [S] of the source tokens that can be copied."""
 
 
 class Note(Protocol):
@@ -327,16 +329,54 @@ def decode(
     return norm(weights, "decoder_norm", x, model, note) if model.norm == "pre" else x
 
 
+def copies(
+    weights: Weights,
+    model: ModelSettings,
+    ids: Int[Array, " S"],
+    memory: Float[Array, "S D"],
+    visible: Bool[Array, " S"] | None = None,
+    note: Note = unnoted,
+) -> Copies | None:
+    """Return the keys of copying each source token, and its target id, -1 for none; None without a copy mechanism."""
+    if not model.copy_mechanism:
+        return None
+    copied = note("copied_tokens", weights["copy_mechanism.target_ids"][ids], ids, weights["copy_mechanism.target_ids"])
+    if visible is not None and (copied[~visible] >= 0).any():  # a trace hides padding alone, and keeps its array
+        copied = np.where(visible, copied, -1)
+    matrix = weights["copy_mechanism.w_k.weight"]
+    return note("copy_keys", memory @ matrix.T, memory, matrix), copied
+
+
+def add_copies(
+    logits: Float[Array, "*N T V"], scores: Float[Array, "*N T S"], copied: Float[Array, "*N S"]
+) -> Float[Array, "*N T V"]:
+    """Departure (Gu et al. 2016): log(exp(logit) + Σ exp(score)) over the source positions that have the token."""
+    found, by_position = logits.copy(), scores.swapaxes(-1, -2)
+    *sentences, positions = (copied >= 0).nonzero()
+    tokens = copied[*sentences, positions].astype(int)
+    np.logaddexp.at(found.swapaxes(-1, -2), (*sentences, tokens), by_position[*sentences, positions])
+    return found
+
+
 def project(
-    weights: Weights, model: ModelSettings, hidden: Float[Array, "T D"], note: Note = unnoted
+    weights: Weights,
+    model: ModelSettings,
+    hidden: Float[Array, "T D"],
+    note: Note = unnoted,
+    copies: Copies | None = None,
 ) -> Float[Array, "T V"]:
     """Section 3.4: logits of the next token, by the matrix that `tied_embeddings` selects, plus a bias if set."""
     names = {"none": "output_projection", "target": "target_embedding", "all": "source_embedding"}
-    matrix = weights[f"{names[model.tied_embeddings]}.weight"]
-    if not model.output_bias:
-        return note("logits", hidden @ matrix.T, hidden, matrix)
-    bias = weights["output_projection.bias"]  # Departure
-    return note("logits", hidden @ matrix.T + bias, hidden, matrix, bias)
+    matrix, name = weights[f"{names[model.tied_embeddings]}.weight"], "logits" if copies is None else "own_logits"
+    bias = [weights["output_projection.bias"]] if model.output_bias else []  # Departure
+    logits = note(name, sum(bias, hidden @ matrix.T), hidden, matrix, *bias)
+    if copies is None:
+        return logits
+    keys, copied = copies
+    scale = note("copy_scale", np.sqrt(np.float64(model.d_model)))
+    products = note("copy_products", hidden @ keys.T, hidden, keys)
+    scores = note("copy_scores", products / scale, products, scale)
+    return note("logits", add_copies(logits, scores, copied), logits, scores, copied)
 
 
 def log_softmax(logits: Float[Array, "T V"], note: Note = unnoted) -> Float[Array, "T V"]:

@@ -213,6 +213,7 @@ class ModelSettings(_Frozen):
     )
     attention_bias: bool = _setting(False, "whether the four projections of attention have a bias (Departure: true)")
     output_bias: bool = _setting(False, "whether the output projection has a bias (Departure: true)")
+    copy_mechanism: bool = _setting(False, "whether source tokens can be copied (Departure: true, Gu et al. 2016)")
 
     @model_validator(mode="after")
     def _sinusoids_fit(self) -> Self:

@@ -99,6 +99,13 @@ class Vocabulary:
         return self.ordinary.get(piece)
 
 
+def copied_ids(source: Vocabulary, target: Vocabulary) -> list[int]:
+    """Return for each source token the id of the same ordinary piece of the target; -1 where there is none."""
+    found = {at: target.lookup(piece) for piece, at in source.ordinary.items()}
+    ids = (found.get(at) for at in range(len(source)))
+    return [-1 if at is None else at for at in ids]
+
+
 def _special_roles(specials: Mapping[str, int], size: int) -> dict[str, int]:
     """Return role -> id of the special tokens in a vocabulary of `size`. Raises UsageError when one is not valid."""
     given = ", ".join(specials) or "none"

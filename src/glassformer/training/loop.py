@@ -20,6 +20,7 @@ from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.text.vocabulary import copied_ids
 from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.events import (
     Change,
@@ -56,7 +57,9 @@ def initial_model(prepared: Prepared, start: ModelFile | None) -> Transformer:
     torch.manual_seed(prepared.settings.training.seed)
     if start is not None:
         return build_model(start)
-    return Transformer(prepared.settings.model, *map(len, prepared.tokenizers))
+    source, target = prepared.tokenizers
+    ids = copied_ids(source.vocabulary, target.vocabulary)
+    return Transformer(prepared.settings.model, len(source), len(target), ids)
 
 
 def first_updater(prepared: Prepared, device: torch.device, start: ModelFile | None, processes: Processes) -> Updater:

@@ -25,14 +25,18 @@ def summed_losses(
     model: Transformer, corpus: Corpus, rows: NDArray[Any], device: torch.device, label_smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the label-smoothed loss and the plain one of some rows: sums over their target tokens, in nats."""
-    hidden, targets = teacher_forced(model, corpus, rows, device)
-    return cross_entropy(*output_layer(model, hidden), targets, label_smoothing)
+    hidden, copies, targets = teacher_forced(model, corpus, rows, device)
+    if copies is None:
+        return cross_entropy(*output_layer(model, hidden), targets, label_smoothing)
+    log_probs = model.project(hidden, copies).float().log_softmax(dim=1)
+    plain = -log_probs.gather(1, targets[:, None]).sum()
+    return (1 - label_smoothing) * plain - label_smoothing * log_probs.mean(dim=1).sum(), plain.detach()
 
 
 def teacher_forced(
     model: Transformer, corpus: Corpus, rows: NDArray[Any], device: torch.device
-) -> tuple[Float[Tensor, "tokens D"], Int[Tensor, " tokens"]]:
-    """Return the decoder's hidden state for each target token of some rows, and the ids of the targets.
+) -> tuple[Float[Tensor, "tokens D"], tuple[Tensor, Tensor] | None, Int[Tensor, " tokens"]]:
+    """Return the decoder's hidden state and the copies for each target token of some rows, and the ids of the targets.
 
     The decoder reads `<bos> y`; its targets are `y <eos>`. Padding has neither logits nor loss.
     """
@@ -45,8 +49,8 @@ def teacher_forced(
     target_layout = Layout.of(target_lengths - 1, device=device)
     ids = torch.from_numpy(target)
     source_ids = torch.from_numpy(source).to(device)
-    hidden = model.forward_packed(source_ids, source_layout, ids[is_input].to(device), target_layout)
-    return hidden, ids[is_target].to(device)
+    hidden, copies = model.forward_packed(source_ids, source_layout, ids[is_input].to(device), target_layout)
+    return hidden, copies, ids[is_target].to(device)
 
 
 def output_layer(

@@ -56,7 +56,8 @@ BEST = DecodingSettings(num_beams=4)  # greedy search first
 def random_model(seed: int = 3, sureness: float = 1.0, **changes: Any) -> Transformer:
     """Untrained, but made to listen to its source and to come to an end now and then."""
     torch.manual_seed(seed)
-    model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY)
+    copied = [-1 if token <= UNK else token for token in range(VOCABULARY)]
+    model = Transformer(ModelSettings(**(TINY | changes)), VOCABULARY, VOCABULARY, copied)
     with torch.no_grad():
         for layer in model.decoder:
             for weight in layer.cross_attention.parameters():
@@ -125,6 +126,8 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "one head of seven": [{"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True}],
     "as wide as the demo": [{"d_model": 128, "d_ff": 512, "n_heads": 4}],
     "a wide feed-forward": [{"d_ff": 2048}],
+    "a copy mechanism": [{"copy_mechanism": True}],
+    "pre-norm with a copy mechanism": [{"copy_mechanism": True, "norm": "pre", "d_model": 14}],
     "an ensemble of three": [{}, {}, {}],
 }
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]

@@ -86,7 +86,7 @@ def test_sentences_of_one_length_are_not_copied() -> None:
 
 # The model
 
-KINDS = ("as in the paper", "gelu", "free widths", "untied", "all departures")
+KINDS = ("as in the paper", "gelu", "free widths", "untied", "copy mechanism", "all departures")
 each_kind = pytest.mark.parametrize("changes", [GRID[kind] for kind in KINDS], ids=KINDS)
 
 
@@ -102,9 +102,9 @@ def batch(lengths: list[int], seed: int) -> tuple[Layout, Tensor, Tensor]:
     return layout, padded[visible], padded
 
 
-def gradients(model: Transformer, hidden: Tensor, towards: Tensor) -> dict[str, Tensor]:
-    """Of a loss that knows every number of `hidden` [P D]."""
-    (model.project(hidden) @ towards).sin().sum().backward()
+def gradients(model: Transformer, logits: Tensor, towards: Tensor) -> dict[str, Tensor]:
+    """Of a loss that knows every number of `logits` [P V]."""
+    (logits @ towards).sin().sum().backward()
     found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
     model.zero_grad()
     return found
@@ -123,15 +123,15 @@ def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
     source_lengths, target_lengths = map(list, zip(*sentences, strict=True))
     source_layout, source, padded_source = batch(source_lengths, seed)
     target_layout, target, padded_target = batch(target_lengths, seed + 1)
-    packed = model.forward_packed(source, source_layout, target, target_layout)
+    packed = model.project(*model.forward_packed(source, source_layout, target, target_layout))
 
     visible = torch.arange(max(source_lengths)) < torch.tensor(source_lengths)[:, None]
-    padded = model.decode(padded_target, model.encode(padded_source, visible), visible)
+    padded = model(padded_source, visible, padded_target)
     padded = padded[torch.arange(max(target_lengths)) < torch.tensor(target_lengths)[:, None]]
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
 
     with torch.inference_mode():
-        fused = model.forward_packed(source, source_layout, target, target_layout)
+        fused = model.project(*model.forward_packed(source, source_layout, target, target_layout))
         torch.testing.assert_close(fused, padded.detach(), atol=1e-5, rtol=1e-5)
     found, expected = gradients(model, packed, towards), gradients(model, padded, towards)
     assert found.keys() == expected.keys()
@@ -148,8 +148,8 @@ def test_layers_that_are_computed_again_give_the_same_gradients(changes: dict[st
     found = []
     for model.recompute in (False, True):
         torch.manual_seed(7)
-        hidden = model.forward_packed(source, source_layout, target, target_layout)
-        found.append((hidden, gradients(model, hidden, drawn(SIZE, 3).float())))
+        logits = model.project(*model.forward_packed(source, source_layout, target, target_layout))
+        found.append((logits, gradients(model, logits, drawn(SIZE, 3).float())))
     torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
 
 
@@ -170,10 +170,11 @@ def test_rows_that_are_nobodys_leave_no_trace() -> None:
     (source_layout, source, _), (target_layout, target, _) = batch([21, 20], 1), batch([19, 22], 2)
     source, target = source.clamp(min=1), target.clamp(min=1)
     assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
-    expected = gradients(model, model.forward_packed(source, source_layout, target, target_layout), towards)
+    packed = source, source_layout, target, target_layout
+    expected = gradients(model, model.project(*model.forward_packed(*packed)), towards)
     with torch.no_grad():  # the id that fills up
         model.source_embedding.weight[0] *= 3
         model.target_embedding.weight[0] *= 3
-    hidden = model.forward_packed(source, source_layout, target, target_layout)
-    assert hidden.shape == (41, 16)
-    torch.testing.assert_close(gradients(model, hidden, towards), expected, atol=0, rtol=0)
+    logits = model.project(*model.forward_packed(*packed))
+    assert logits.shape == (41, SIZE)
+    torch.testing.assert_close(gradients(model, logits, towards), expected, atol=0, rtol=0)

@@ -35,15 +35,27 @@ SHAPES: dict[str, dict[str, Any]] = {
     "no <unk>": {"side": {"unknown": False}},
     "normalized": {"side": {"normalization": "NFD", "lowercase": True}},
     "greedy by itself": {"decoding": {"num_beams": 1}},
+    "a copy mechanism": {"copy_mechanism": True, "norm": "pre", "tied_embeddings": "none"},
     "two members": {"members": 2, "shared": False, "tied_embeddings": "target"},
 }
 REFUSED = {
-    "ctranslate2": {"values wider than keys", "two members"},
-    "huggingface": {"values wider than keys", "other constants", "normalized", "imported", "two members"},
+    "ctranslate2": {"values wider than keys", "two members", "a copy mechanism"},
+    "huggingface": {
+        "values wider than keys",
+        "other constants",
+        "normalized",
+        "imported",
+        "two members",
+        "a copy mechanism",
+    },
     "html": {"imported"},
 }
 """Format -> the shapes that it cannot represent."""
-FAST = {"onnx": ("imported",), "html": ("imported", "pre-norm with two vocabularies"), "ctranslate2": ("two members",)}
+FAST = {
+    "onnx": ("imported",),
+    "html": ("imported", "a copy mechanism"),
+    "ctranslate2": ("two members", "a copy mechanism"),
+}
 """What each format is about to do in the fast suite; its own tests have other shapes."""
 CASES = [
     pytest.param(name, shape, id=f"{name}-{shape}", marks=() if shape in FAST.get(name, ()) else pytest.mark.slow)

@@ -41,7 +41,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "odd width": {**LEARNED, "d_model": 15, "n_heads": 3, "d_k": 1, "d_v": 2},
     "deeper decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "seed": 5},
     "all at once": {"norm": "pre", "activation": "gelu", "attention_bias": True, "tied_embeddings": "target"} | LEARNED,
-    "three members": {"members": 3, "norm": "pre", "tied_embeddings": "all", "n_decoder_layers": 2},
+    "a copy mechanism": {"norm": "pre", "copy_mechanism": True},
+    "three members": {
+        "copy_mechanism": True,
+        "members": 3,
+        "norm": "pre",
+        "tied_embeddings": "all",
+        "n_decoder_layers": 2,
+    },
 }
 PRECISIONS = ("float32", "float16", "int8")
 

@@ -28,6 +28,7 @@ from glassformer.ship.storage.container import read_tensors, write_tensors
 from glassformer.ship.storage.modelfile import (
     FORMAT,
     FORMAT_OF_MEMBERS,
+    TARGET_IDS,
     ModelFile,
     find_model,
     join,
@@ -36,7 +37,7 @@ from glassformer.ship.storage.modelfile import (
 )
 from glassformer.ship.storage.records import Metrics, TrainingData
 from glassformer.text import Tokenizer, learn
-from tests.untrained import drawn_tensors
+from tests.untrained import SMALL, character_model, drawn_tensors
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider, the widest road", "a<eos>b"]
 KINDS = {
@@ -423,6 +424,15 @@ def test_a_tensor_that_does_not_match_the_settings_is_named(path, name, change, 
 
     error = refused(rewritten(path, put), what=f"the tensor '{name}' does not match the settings")
     assert (error.got, error.expected) == (got, expected)
+
+
+@pytest.mark.parametrize("number", [-2, 0.5, 1e6])
+def test_what_can_be_copied_is_a_token_of_the_target(tmp_path, number):
+    file = character_model("abc", "bcd", model=SMALL.model_copy(update={"copy_mechanism": True}))
+    file.save(tmp_path / "model.safetensors")
+    assert ModelFile.load(tmp_path / "model.safetensors").tensors.keys() == file.tensors.keys()
+    changed = rewritten(tmp_path / "model.safetensors", lambda tensors, _: tensors[TARGET_IDS].__setitem__(4, number))
+    refused(changed, what=f"the tensor '{TARGET_IDS}' is not valid")
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])

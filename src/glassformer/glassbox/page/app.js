@@ -199,7 +199,7 @@ const LOCATIONS = [
   [/^(.*\.(self|cross|feed_forward))_norm\.[a-z]+$/, (part) => ({ panel: 'norm', part })],
   [/^((encoder|decoder)_norm)\.[a-z]+$/, (part) => ({ panel: 'norm', part })],
   [/^(source|target)\.[a-z]+$/, (part) => ({ panel: 'embedding', part })],
-  [/^(.*(logits|log_probs|losses|smoothed_targets))$/, () => ({ panel: 'logits', part: 'logits' })],
+  [/^(.*(logits|log_probs|losses|smoothed_targets)|.*cop(y|ied)_[a-z]+)$/, () => ({ panel: 'logits', part: 'logits' })],
   [/^(evidence)\.[a-z]+$/, () => ({ panel: 'alignment' })],
 ];
 

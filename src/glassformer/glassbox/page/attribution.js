@@ -34,7 +34,7 @@ function ofSublayer(trace, name, row, direction) {
  * @returns {Part[]|null}  null where the trace does not have what it needs, such as the weights
  */
 export function attribute(trace, logits, row, token) {
-  let { inputs } = trace.stepOf.get(logits);
+  let { inputs } = trace.stepOf.get(trace.projected(logits));
   if (!inputs.every((name) => trace.has(name))) return null;
   const parts = inputs[2] ? [{ from: inputs[2], head: null, number: trace.get(inputs[2]).numbers[token] }] : [];
   let direction = rowOf(trace.get(inputs[1]), token);

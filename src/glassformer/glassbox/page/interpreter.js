@@ -52,11 +52,11 @@ const unary =
 const byRow = (x, reduce) => filled(x.axes.slice(0, 1), x.shape.slice(0, 1), (_, row) => reduce(rowOf(x, row)));
 
 function embed([ids, table]) {
-  const [rows, width] = table.shape;
+  const [rows, width = 1] = table.shape;
   const unknown = ids.numbers.find((id) => id < 0 || id >= rows);
   if (unknown !== undefined) throw new Error(`id ${unknown} is not in the table of ${rows} rows`);
-  const axes = [...ids.axes, table.axes[1]];
-  return filled(axes, [ids.shape[0], width], (row, column) => table.numbers[ids.numbers[row] * width + column]);
+  const [axes, shape] = [[...ids.axes, ...table.axes.slice(1)], [...ids.shape, ...table.shape.slice(1)]];
+  return filled(axes, shape, (_, __, i) => table.numbers[ids.numbers[Math.floor(i / width)] * width + (i % width)]);
 }
 
 export function sinusoid(position, column, base, width) {
@@ -211,6 +211,20 @@ function logSoftmax([x]) {
   return filled(x.axes, x.shape, (row, _, i) => x.numbers[i] - totals[row]);
 }
 
+/** log(e^z + Σ e^u) of each token, over the source positions whose token it is. */
+function addCopies([logits, scores, copied]) {
+  checkAxes(scores.axes, [logits.axes[0], copied.axes[0]]);
+  const [[rows, width], [length]] = [logits.shape, copied.shape];
+  const found = changed(logits, (number) => number);
+  for (let row = 0; row < rows; row += 1)
+    for (let s = 0; s < length; s += 1) {
+      if (copied.numbers[s] < 0) continue;
+      const at = row * width + copied.numbers[s];
+      found.numbers[at] = logSumExp([found.numbers[at], scores.numbers[row * length + s]]);
+    }
+  return found;
+}
+
 function smoothTargets([ids, like], { label_smoothing: epsilon }) {
   checkAxes(ids.axes, like.axes.slice(0, 1));
   const even = epsilon / like.shape[1];
@@ -247,6 +261,7 @@ const OPERATIONS = {
   relu: unary((number) => Math.max(number, 0)),
   swish: unary((number) => number / (1 + Math.exp(-number))),
   gelu: unary((number) => (number * (1 + erf(number / Math.SQRT2))) / 2),
+  add_copies: addCopies,
   log_softmax: logSoftmax,
   smooth_targets: smoothTargets,
   cross_entropy: crossEntropy,

@@ -44,7 +44,12 @@ export const place = (trace, axes, index) => pieces(trace, axes, index, String).
 export const placeParts = (trace, axes, index) => pieces(trace, axes, index, (token) => el('bdi.token', token));
 
 export const SUBLAYERS = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
-const PARTS = { encoder_norm: 'encoder, final norm', decoder_norm: 'decoder, final norm', evidence: 'alignment' };
+const PARTS = {
+  encoder_norm: 'encoder, final norm',
+  decoder_norm: 'decoder, final norm',
+  copy_mechanism: 'copy mechanism',
+  evidence: 'alignment',
+};
 
 /** The title of a part: "decoder.1.cross" is "decoder layer 1, cross-attention". */
 export function titleOf(part) {

@@ -67,7 +67,10 @@ export class Model {
       ['source.numbers', vector('source', ids.keys())],
       ['encoder.self_mask', filled(['source', 'source_key'], [ids.length, ids.length], hiddenOf(seen))],
     ];
-    return this.run(this.encoder, given, new Map(this.weights), { seen, other: this.other?.model.start() });
+    const found = this.run(this.encoder, given, new Map(this.weights), { seen, other: this.other?.model.start() });
+    const copied = found.get('copied_tokens');
+    if (copied) found.set('copied_tokens', { ...copied, numbers: copied.numbers.map((id, i) => (seen[i] ? id : -1)) });
+    return found;
   }
 
   /** All tensors of the encoder, and of the decoder with the input `ids`. @returns {Tensors} */
@@ -123,7 +126,7 @@ export class Model {
     for (const name of names) known.set(name, editTensor(name, before.get(name), edits, other));
     for (const step of this.after.get(key)) {
       const { inputs, output, isLast } = step;
-      const as = { x: before.get(inputs[0]), output: before.get(output), isLast };
+      const as = this.weights.has(inputs[1]) ? { x: before.get(inputs[0]), output: before.get(output), isLast } : undefined;
       known.set(output, editTensor(output, recompute(step, inputs.map((name) => known.get(name)), as), edits, other));
     }
     return known;
@@ -209,7 +212,7 @@ function lastRowOf(program) {
     .toReversed()
     .map((step) => {
       const isLast = !whole.has(step.output);
-      const others = isLast ? step.inputs.slice(1).filter(() => step.op.startsWith('matmul')) : step.inputs;
+      const others = isLast ? step.inputs.slice(1).filter(() => /^(matmul|linear)/.test(step.op)) : step.inputs;
       for (const name of others) whole.add(name);
       return { ...step, isLast, of: step };
     })

@@ -79,7 +79,9 @@ export class Patching {
     }
     const heads = this.places.filter(({ head }) => head !== undefined);
     heads.sort((one, other) => this.effects.get(other.words) - this.effects.get(one.words));
-    let [few, enough, effect] = [0, heads.length, 1]; // with all of cross-attention patched, the decoder reads nothing else
+    // With all of cross-attention patched the decoder reads nothing else of the source, unless it copies.
+    const whole = this.base.stepOf.has('copy_scores') ? this.effectOf(heads) : 1;
+    let [few, enough, effect] = [0, heads.length, whole];
     while (enough - few > 1) {
       const middle = Math.floor((few + enough) / 2);
       const found = this.effectOf(heads.slice(0, middle));

@@ -121,9 +121,9 @@ const gate =
   };
 
 const MAKERS = {
-  embed: ({ inputs: [ids, table], index: [row, column], label }) => {
-    const cell = [ids.numbers[row], column];
-    const columns = ['row of the table', `feature ${column}`];
+  embed: ({ inputs: [ids, table], index: [row, ...column], label }) => {
+    const cell = [ids.numbers[row], ...column];
+    const columns = ['row of the table', column.length ? `feature ${column}` : 'number'];
     return single(columns, label(table.axes[0], cell[0]), [at(table, cell)], [[1, cell]]);
   },
   sinusoids: ({ inputs: [numbers], index: [row, column], attributes: { base, d_model: width } }) => {
@@ -187,6 +187,19 @@ const MAKERS = {
       ['log of Σ e^z', log],
       [`z of ${label(x.axes[1], column)} − log Σ e^z`, line[column] - log],
     ]);
+  },
+  add_copies: ({ inputs: [logits, scores, copied], index: [row, token], label }) => {
+    const rivals = [
+      { label: 'of the vocabulary', score: at(logits, [row, token]), from: [[0, [row, token]]] },
+      ...range(scores.shape[1])
+        .filter((s) => copied.numbers[s] === token)
+        .map((s) => ({ label: label(scores.axes[1], s), score: at(scores, [row, s]), from: [[1, [row, s]]] })),
+    ];
+    const all = rivals.map(({ score }) => score);
+    const largest = Math.max(...all);
+    const rows = rivals.map(({ score, ...rest }) => ({ ...rest, cells: [score, Math.exp(score - largest)] }));
+    const after = [[`log of the sum, + ${largest.toFixed(4)}`, logSumExp(all)]];
+    return summed(['from', 'score', `e^(score − ${largest.toFixed(4)})`], rows, after);
   },
   smooth_targets: ({ inputs: [ids, like], index: [row, column], attributes: { label_smoothing: epsilon } }) => {
     const id = ids.numbers[row];

@@ -83,7 +83,13 @@ export class Trace {
   }
 
   get hasWeights() {
-    return this.stepOf.get('logits').inputs.every((name) => this.has(name));
+    return this.stepOf.get(this.projected('logits')).inputs.every((name) => this.has(name));
+  }
+
+  /** The product of the hidden states and the output matrix: the logits, or what a copy mechanism adds its scores to. */
+  projected(logits) {
+    const { op, inputs } = this.stepOf.get(logits);
+    return op === 'add_copies' ? inputs[0] : logits;
   }
 
   usersOf(name) {

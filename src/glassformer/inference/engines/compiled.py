@@ -49,6 +49,7 @@ class _Model(ctypes.Structure):
         *((name, Pointer) for name in ("source_embedding", "target_embedding", "encoder", "decoder")),
         *((name, _Norm) for name in ("encoder_norm", "decoder_norm")),
         *((name, _Product) for name in ("read_memory", "output")),
+        ("copied_ids", Pointer),
     )
 
 
@@ -96,7 +97,7 @@ class Compiled:
         encoder, decoder = self._layers(inference.encoder), self._layers(inference.decoder)
         read_memory, output = self._product(inference.read_memory), self._product(inference.output)
         wide = max((max(layer.project.n, layer.w_1.n) for layer in (*encoder, *decoder)), default=0)
-        self._n_words, self._output_width = len(inference.embeddings["target"]), output.n
+        self._n_words, self._output_width = inference.n_words, output.n
         self._memory_width = read_memory.n
         self._past_width = model.n_decoder_layers * model.n_heads * (model.d_k + model.d_v)
         self._row_width = 3 * model.d_model + PANEL + wide + model.n_heads * model.d_v
@@ -117,6 +118,7 @@ class Compiled:
             decoder_norm=self._norm(inference.decoder_norm),
             read_memory=read_memory,
             output=output,
+            copied_ids=self._keep(inference.copied_ids) if model.copy_mechanism else None,
         )
         self._at = ctypes.addressof(self._model)
 

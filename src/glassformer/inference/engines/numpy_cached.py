@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError
-from glassformer.paper.reference import activate, sinusoids
+from glassformer.paper.reference import activate, add_copies, sinusoids
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ class Cache:
     """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
     `memory` has, for each layer, the keys [N H d_k S] and values [N H S d_v] of the memory; `mask` [N 1 1 S] is added
-    to their scores, None where all positions are visible. `past` has the keys and values of the target so far,
+    to their scores, None where all positions are visible. After the layers it has the keys [N S D] of a copy mechanism,
+    and the ids [N S] of what is copied. `past` has the keys and values of the target so far,
     [L R H T d] each, of which the first `length` positions are written.
     """
 
@@ -257,10 +258,20 @@ class Inference:
         self.encoder = [Layer(settings, weights, f"encoder.{i}") for i in range(settings.n_encoder_layers)]
         self.decoder = [Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
         readers = [f"decoder.{i}.cross_attention.w_{letter}" for letter in "kv" for i in range(len(self.decoder))]
+        writers, scales, self.n_words = ["output_projection"], [1.0], len(tables["target"])
+        if settings.copy_mechanism:  # the keys of copying are read of the memory; their queries are beside the logits
+            others = np.eye(settings.d_model, dtype=self.dtype), np.zeros((1, settings.d_model), self.dtype)
+            weights = {**weights, "query.weight": others[0], "copied_id.weight": others[1]}
+            readers, writers, scales = (
+                [*readers, "copy_mechanism.w_k", "copied_id"],
+                [*writers, "query"],
+                [1.0, settings.d_model**-0.5],
+            )
+            self.copied_ids = weights["copy_mechanism.target_ids"].astype(self.dtype)
         self.encoder_norm = Norm(settings, weights, "encoder_norm") if pre else None
         self.read_memory = Product(weights, *readers, norm="encoder_norm" if pre else "")
         self.decoder_norm = Norm(settings, weights, "decoder_norm") if pre else None
-        self.output = Product(weights, "output_projection", norm="decoder_norm" if pre else "")
+        self.output = Product(weights, *writers, norm="decoder_norm" if pre else "", scales=scales)
 
     def _embeddings(self, table: Array) -> Array:
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
@@ -288,16 +299,23 @@ class Inference:
             x = layer.encode(x, mask, n)
         read = self.read_memory(x if self.encoder_norm is None else self.encoder_norm(x)).reshape(n, length, -1)
         n_layers, n_heads, d_k, d_v = len(self.decoder), settings.n_heads, settings.d_k, settings.d_v
-        keys = read[:, :, : n_layers * n_heads * d_k].reshape(n, length, n_layers, n_heads, d_k)
-        values = read[:, :, n_layers * n_heads * d_k :].reshape(n, length, n_layers, n_heads, d_v)
+        key_end, value_end = n_layers * n_heads * d_k, n_layers * n_heads * (d_k + d_v)
+        keys = read[:, :, :key_end].reshape(n, length, n_layers, n_heads, d_k)
+        values = read[:, :, key_end:value_end].reshape(n, length, n_layers, n_heads, d_v)
         layers = zip(keys.transpose(2, 0, 3, 4, 1), values.transpose(2, 0, 3, 1, 4), strict=True)
         memory = [(np.ascontiguousarray(key), np.ascontiguousarray(value)) for key, value in layers]
+        if settings.copy_mechanism:
+            memory.append((read[:, :, value_end:-1], np.where(visible, self.copied_ids[ids], -1)))
         past = [np.empty((n_layers, n, n_heads, CACHE_STEPS, d), dtype=self.dtype) for d in (d_k, d_v)]
         return Cache(memory, mask, past)
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
         logits = self.output(self.state(last, cache))
+        if self.settings.copy_mechanism:
+            keys, copied = cache.memory[-1]
+            logits, query = (x.reshape(*last.shape, -1) for x in np.split(logits, [self.n_words], axis=1))
+            logits = add_copies(logits, query @ keys.swapaxes(1, 2), copied).reshape(last.size, -1)
         logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
         logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
         return logits.reshape(*last.shape, -1)

@@ -11,7 +11,7 @@
 #include "../../paper/kernels/vectors.h"
 
 #define PANEL 16
-#define INTERFACE 2 /* of library.py: another one for each change of the structures or arguments of a C file */
+#define INTERFACE 3 /* of library.py: another one for each change of the structures or arguments of a C file */
 #if defined(__x86_64__)
 int glassformer_interface(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? INTERFACE : 0; }
 #else
@@ -40,6 +40,7 @@ typedef struct {
     const Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
     Product read_memory, output;
+    const float *copied_ids; /* of the copy mechanism: the target id of each source token, -1 for none; without: NULL */
 } Model;
 
 enum { RELU, GELU, SWISH };
@@ -193,6 +194,21 @@ INLINE void embed(const Model *m, const float *table, int64_t id, const float *p
     for (int64_t i = 0; i < m->d_model; i++) x[i] = table[id * m->d_model + i] + position[i];
 }
 
+/* Where a row of the memory has the key of copying its token, [D], and after it the target id of the token. */
+INLINE int64_t copy_key(const Model *m) { return m->n_decoder_layers * m->n_heads * (m->d_k + m->d_v); }
+
+/* Departure (Gu et al. 2016): each logit z becomes log(exp z + Σ exp score) over the source positions of its token. The
+   query is behind the logits. */
+INLINE void add_copies(const Model *m, float *logits, const float *memory, int64_t length) {
+    const float *row = memory + copy_key(m);
+    for (int64_t s = 0; s < length; s++, row += m->read_memory.n) {
+        if (row[m->d_model] < 0) continue;
+        float *logit = logits + (int64_t)row[m->d_model], score = dot(logits + m->n_words, row, m->d_model);
+        float smaller = *logit > score ? score : *logit, larger = *logit > score ? *logit : score;
+        *logit = larger + log1pf(expf(smaller - larger));
+    }
+}
+
 /* Encodes n sources, one after another in `ids`, the last position of each in front of ends[i]; writes the keys and
    values of all decoder layers for each position, [positions, read_memory.n]. There is room for
    the numbers of all rows, and for the scores of the longest source. */
@@ -216,6 +232,8 @@ FAST void glassformer_encode(const Model *m, const int64_t *ids, const int64_t *
         feed(m, layer, room.x, room.y, room.wide, room.output, rows);
     }
     multiply(&m->read_memory, input_of(m, &m->encoder_norm, room.x, room.y, rows), d, rows, memory);
+    for (int64_t r = 0; m->copied_ids && r < rows; r++)
+        memory[r * m->read_memory.n + copy_key(m) + d] = m->copied_ids[ids[r]];
 }
 
 /* Feeds the last token of each row, at the next position. past[r * past_width + t] is where row r has the keys and
@@ -254,7 +272,9 @@ FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, co
         int64_t n = m->output.n;
         multiply(&m->output, read, d, rows, log_probs);
         for (int64_t r = 0; r < rows; r++) {
-            float *logits = log_probs + r * n, largest = logits[0];
+            float *logits = log_probs + r * n;
+            if (m->copied_ids) add_copies(m, logits, memory[r], lengths[r]);
+            float largest = logits[0];
             for (int64_t i = 1; i < m->n_words; i++) largest = logits[i] > largest ? logits[i] : largest;
             for (int64_t i = m->n_words; i < n; i++) logits[i] = -INFINITY;
             Floats sums = {0};

@@ -271,15 +271,21 @@ class _Undrawn(TorchFunctionMode):
 
 
 def get_weights(model: Transformer) -> Arrays:
-    """Return copies of all trained parameters by name; a shared matrix is there once."""
-    return {name: value.detach().cpu().numpy().copy() for name, value in model.named_parameters()}
+    """Return copies of all tensors of a model file by name; a shared matrix is there once."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in _named_tensors(model)}
 
 
 def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
     """Copy the weights of `get_weights` into a model with the same settings."""
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(torch.from_numpy(weights[name]))
+        for name, tensor in _named_tensors(model):
+            tensor.copy_(torch.from_numpy(weights[name]))
+
+
+def _named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    yield from model.named_parameters()
+    if model.copy_mechanism is not None:
+        yield "copy_mechanism.target_ids", model.copy_mechanism.target_ids
 
 
 def pad(

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from glassformer.paper.copying import add_copies
 from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 
@@ -160,7 +161,8 @@ class _Layer:
 class Cache:
     """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
-    `memory` has, for each layer, the keys and values of the memory, [N S H d] each. `memory_mask` is added to their
+    `memory` has, for each layer, the keys and values of the memory, [N S H d] each, and after the last one the keys
+    [N S D] and ids [N S] of a copy mechanism. `memory_mask` is added to their
     scores; None: all positions are visible. `past` has the keys and values of the target so far, [T layers R H d] each,
     T >= t. `length` is t.
     """
@@ -236,6 +238,10 @@ class Inference:
         self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
         self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
         self.output = _Product(dtype, model.output_projection)
+        self.copy_keys: _Product | None = None
+        if model.copy_mechanism is not None:
+            self.copy_keys = _Product(dtype, model.copy_mechanism.w_k, scales=[self.settings.d_model**-0.5])
+            self.copied_ids = model.copy_mechanism.target_ids.clone()
 
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
@@ -251,7 +257,11 @@ class Inference:
         memory = x if self.encoder_norm is None else self.encoder_norm(x)
 
         read = [layer.read_memory(memory, layout) for layer in self.decoder]
-        shape = CACHE_STEPS, len(read), len(sources)
+        if self.copy_keys is not None:
+            copied = layout.pad(self.copied_ids[layout.fill(ids)][:, None])[:, :, 0]
+            copied = copied if visible is None else copied.masked_fill(~visible, -1)
+            read.append([layout.pad(self.copy_keys(memory)), copied])
+        shape = CACHE_STEPS, len(self.decoder), len(sources)
         past = [torch.empty((*shape, *x.shape[2:]), device=device) for x in read[0]]
         return Cache(read, mask, past)
 
@@ -264,4 +274,9 @@ class Inference:
             x = layer.step(x, i, cache)
         cache.length += 1
         x = x if self.decoder_norm is None else self.decoder_norm(x)
-        return self.output(x).view(*last.shape, -1)
+        logits = self.output(x).view(*last.shape, -1)
+        if self.copy_keys is None:
+            return logits
+        keys, copied = cache.memory[-1]
+        scores = x.view(*last.shape, -1) @ keys.transpose(1, 2)
+        return add_copies(logits, scores, copied[:, None].expand_as(scores))

@@ -40,6 +40,9 @@ def check_supported(model_file: ModelFile) -> None:
             got=f"d_k={settings.d_k}, d_v={settings.d_v}",
             hint="--to onnx",
         )
+    if settings.copy_mechanism:
+        what = "ctranslate2 does not support this model: its layers have no copy mechanism"
+        raise SettingsError(what, got="copy_mechanism=true", hint="--to onnx, or --to html")
 
 
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:

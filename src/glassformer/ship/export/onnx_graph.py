@@ -1,7 +1,8 @@
 """The Transformer as ONNX operators, in the paper's order: one method for each of its parts.
 
     encoder   source_ids [N S], source_mask [N S]
-              -> for each decoder layer memory_key [N H d_k S], memory_value [N H S d_v]
+              -> for each decoder layer memory_key [N H d_k S], memory_value [N H S d_v];
+                 with a copy mechanism copied_tokens [N S], and copy_key [N S D] of each model, which the decoder reads
     decoder   last_ids [N K], rows [R], source_mask, memory_key, memory_value,
               past_key [P H t d_k], past_value [P H t d_v]
               -> log_probs [R V], present_key [R H t+1 d_k], present_value [R H t+1 d_v]
@@ -152,13 +153,32 @@ class Layers:
         query, key, value = newest("q", d_k), extend("key", d_k), extend("value", d_v)
         return self.join_heads(self.attention(query, self.op("Transpose", key, perm=[0, 1, 3, 2]), value), name)
 
+    def add_copies(self, logits: str, hidden: str, key: str, copied: str, batch: str, vocabulary_size: int) -> str:
+        """Departure (Gu et al. 2016): log(exp(logit) + Σ exp(score)) over the source positions of a token, [R V]."""
+        op, width = self.op, self.settings.d_model
+        query = op("Reshape", hidden, op("Concat", batch, self.graph.integers(width), axis=0))
+        scores = op("MatMul", query, op("Transpose", key, perm=[0, 2, 1]))  # [N K S]
+        scores = op("Mul", scores, self.graph.number(width**-0.5))
+        copied = op("Expand", op("Unsqueeze", copied, self.graph.integers(1)), op("Shape", scores))
+        is_copied, zero = op("GreaterOrEqual", copied, self.graph.number(0.0)), self.graph.number(0.0)
+        scores = op("Where", is_copied, scores, self.graph.number(float(np.finfo(np.float32).min)))
+        highest = op("ReduceMax", scores, self.graph.integers(-1))
+        powers = op("Where", is_copied, op("Exp", op("Sub", scores, highest)), zero)
+        none = op("Expand", zero, op("Concat", batch, self.graph.integers(vocabulary_size), axis=0))
+        tokens = self.graph.cast(op("Max", copied, zero), "int64")
+        sums = op("ScatterElements", none, tokens, powers, axis=2, reduction="add")  # [N K V]
+        copies = op("Reshape", op("Add", op("Log", sums), highest), self.graph.integers(-1, vocabulary_size))
+        smaller = op("Exp", op("Neg", op("Abs", op("Sub", logits, copies))))
+        return op("Add", op("Max", logits, copies), op("Log", op("Add", smaller, self.graph.number(1.0))))
+
 
 def encoder(settings: ModelSettings, members: Sequence[Weights], precision: str) -> Any:
     """Return the encoders as an ONNX model: the keys and values that every decoder layer makes of its memory."""
-    graph, number = Graph("encoder"), count()
+    graph, number, copies = Graph("encoder"), count(), count()
     layers = Layers(graph, settings, precision)
     ids = graph.input("source_ids", "int64", ["N", "S"])
-    padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
+    mask = graph.input("source_mask", "bool", ["N", "S"])
+    padding = layers.padding(mask)
     batch = graph.op("Shape", ids)
     length = graph.op("Squeeze", graph.size(ids, 1))
     zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
@@ -174,17 +194,26 @@ def encoder(settings: ModelSettings, members: Sequence[Weights], precision: str)
             layers.keys_and_values(memory, f"decoder.{i}.cross_attention", batch, layer)
             graph.output(f"memory_key_{layer}", ["N", settings.n_heads, settings.d_k, "S"])
             graph.output(f"memory_value_{layer}", ["N", settings.n_heads, "S", settings.d_v])
+        if settings.copy_mechanism:
+            key, shape = f"copy_key_{next(copies)}", graph.op("Concat", batch, graph.integers(settings.d_model), axis=0)
+            graph.op("Reshape", layers.linear(memory, "copy_mechanism.w_k"), shape, output=key)
+            graph.output(key, ["N", "S", settings.d_model])
+    if settings.copy_mechanism:  # the same for all models
+        found, none = graph.op("Gather", graph.weight("copy_mechanism.target_ids"), ids), graph.number(-1.0)
+        graph.op("Where", mask, found, none, output="copied_tokens")
+        graph.output("copied_tokens", ["N", "S"])
     return graph.model()
 
 
 def decoder(settings: ModelSettings, members: Sequence[Weights], precision: str, vocabulary_size: int) -> Any:
     """Return one step of the decoders as an ONNX model, from the last tokens to the log-probabilities of the next."""
-    graph, number = Graph("decoder"), count()
+    graph, number, copies = Graph("decoder"), count(), count()
     layers = Layers(graph, settings, precision)
     ids = graph.input("last_ids", "int64", ["N", "K"])
     rows = graph.input("rows", "int64", ["R"])
     padding = layers.padding(graph.input("source_mask", "bool", ["N", "S"]))
     batch = graph.op("Shape", ids)
+    copied = graph.input("copied_tokens", "float32", ["N", "S"]) if settings.copy_mechanism else None
     logits = []
     for graph.weights in members:
         x = layers.embed(ids, "target", graph.size("past_key_0", 2))
@@ -199,7 +228,11 @@ def decoder(settings: ModelSettings, members: Sequence[Weights], precision: str,
             x = layers.add_and_norm(x, f"decoder.{i}.self_attention", cached_attention)
             x = layers.add_and_norm(x, f"decoder.{i}.cross_attention", cross_attention)
             x = layers.add_and_norm(x, f"decoder.{i}.feed_forward", layers.feed_forward)
-        logits.append(layers.linear(layers.final_norm(x, "decoder_norm"), "output_projection"))
+        hidden = layers.final_norm(x, "decoder_norm")
+        logits.append(layers.linear(hidden, "output_projection"))
+        if copied is not None:
+            key = graph.input(f"copy_key_{next(copies)}", "float32", ["N", "S", settings.d_model])
+            logits[-1] = layers.add_copies(logits[-1], hidden, key, copied, batch, vocabulary_size)
     _mean_log_probs(graph, logits)
     graph.output("log_probs", ["R", vocabulary_size])
     return graph.model()

@@ -31,6 +31,7 @@ from glassformer.text.seen import Seen
 
 FORMAT, FORMAT_OF_MEMBERS = "glassformer-model/2", "glassformer-model/3"
 """Of a file with one model, and with several: a release that knows no members does not answer with the first one."""
+TARGET_IDS = "copy_mechanism.target_ids"  # the tensor that is not trained
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class ModelFile:
 
     @property
     def n_parameters(self) -> int:
-        """The number of values of all tensors of one model."""
-        return sum(array.size for array in self.tensors.values())
+        """The number of trained parameters of one model; a shared matrix counts once."""
+        return count_parameters(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
 
     @functools.cached_property
     def seen(self) -> Seen | None:
@@ -134,6 +135,7 @@ class ModelFile:
             _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
             tensors = container.read()
             _check_finite(tensors)
+            _check_target_ids(tensors, len(target))
         own = {name: tensors[name] for name in tensor_shapes(settings.model, len(source), len(target))}
         found = cls(settings, source, target, own, data, metrics, versions, path, calibration)
         return replace(found, members=tuple(_member(found, i, one, tensors) for i, one in enumerate(members, 2)))
@@ -144,7 +146,11 @@ class ModelFile:
         shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
 
         def total(*words: str) -> int:
-            return sum(math.prod(shape) for name, shape in shapes.items() if any(word in name for word in words))
+            return sum(
+                math.prod(shape)
+                for name, shape in shapes.items()
+                if name != TARGET_IDS and any(word in name for word in words)
+            )
 
         return {
             "settings": self.settings.model_dump(mode="json"),
@@ -279,6 +285,8 @@ def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> d
         shapes["output_projection.weight"] = (target_size, d)
     if model.output_bias:
         shapes["output_projection.bias"] = (target_size,)
+    if model.copy_mechanism:
+        shapes |= {"copy_mechanism.w_k.weight": (d, d), TARGET_IDS: (source_size,)}
     if model.positions == "learned":
         shapes |= {f"{side}_positions.table": (model.max_length, d) for side in ("source", "target")}
 
@@ -310,7 +318,8 @@ def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> d
 
 def count_parameters(model: ModelSettings, source_size: int, target_size: int) -> int:
     """Return the number of trained parameters; a shared matrix counts once."""
-    return sum(math.prod(shape) for shape in tensor_shapes(model, source_size, target_size).values())
+    shapes = tensor_shapes(model, source_size, target_size).items()
+    return sum(math.prod(shape) for name, shape in shapes if name != TARGET_IDS)
 
 
 def _check_shapes(
@@ -339,6 +348,15 @@ def _check_finite(tensors: Arrays) -> None:
     for name, array in tensors.items():
         if not np.isfinite(array).all():
             raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
+
+
+def _check_target_ids(tensors: Arrays, target_size: int) -> None:
+    """Raise ModelFileError unless those of a copy mechanism are ids of the target vocabulary, or -1."""
+    for name, array in tensors.items():
+        if name.endswith(TARGET_IDS) and not np.isin(array, np.arange(-1, target_size)).all():
+            raise ModelFileError(
+                f"the tensor {name!r} is not valid", expected=f"whole numbers from -1 to {target_size - 1}"
+            )
 
 
 def library_versions(

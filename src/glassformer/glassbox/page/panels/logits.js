@@ -12,6 +12,8 @@ import { decodeIds } from 'glassbox/whatif.js';
 import { stage } from 'glassbox/stage.js';
 import { visible } from 'glassbox/trace.js';
 
+const OF_SOURCE = ['copied_tokens', 'copy_keys']; // of a copy mechanism
+const OF_ROWS = ['copy_products', 'copy_scores', 'own_logits', 'logits', 'log_probs'];
 const [MIN_DECADES, MAX_DECADES] = [3, 12]; // of the log scale
 
 export function logits(app) {
@@ -39,7 +41,8 @@ export function logits(app) {
     app.trace.has(app.name('logits'))
       ? null
       : el('p.hint', 'This page has no logits of all tokens: for a large vocabulary they are left out of the file.'),
-    ['logits', 'log_probs'].map((name) => stage(app, app.name(name), rowOfPart(app, 'decoder'))),
+    OF_SOURCE.map((name) => stage(app, name)),
+    OF_ROWS.map((name) => stage(app, app.name(name), rowOfPart(app, 'decoder'))),
     app.state.gold ? [stage(app, 'gold.smoothed_targets', { row: step }), stage(app, 'gold.losses')] : null,
   ];
 }
@@ -166,8 +169,8 @@ function lensCell(app, name, i, token, title) {
 /** What each head and sublayer adds to the logit of the token of the step. */
 function attribution(app, { id, text }) {
   const { trace, row: step } = app;
-  const name = app.name('logits');
-  const parts = attribute(trace, name, step, id);
+  const name = trace.projected(app.name('logits'));
+  const parts = attribute(trace, app.name('logits'), step, id);
   if (!parts) return null;
   const largest = Math.max(...parts.map(({ number }) => Math.abs(number)));
   const one = ({ from, head, number }) => {
@@ -184,7 +187,7 @@ function attribution(app, { id, text }) {
       'p.hint',
       'Each head and sublayer adds a vector to the residual stream. A bar is the part of the logit of ',
       bdi(`'${visible(text)}'`),
-      ' that this vector makes, with the deviations of the norms as they are. The sum is the logit: ',
+      ` that this vector makes, with the deviations of the norms as they are. The sum is ${name.endsWith('own_logits') ? 'its part without copying' : 'the logit'}: `,
       pickable(app, name, [step, id], digits(sumOf(parts.map(({ number }) => number)))),
       '.',
     ),

@@ -1,6 +1,6 @@
 /** Several models as one: the mean of their probabilities, as glassformer/inference/engines/numpy.py computes it. */
 
-import { logSumExp } from 'translator/search.js';
+import { logAddExp, logSumExp } from 'translator/search.js';
 
 export class Ensemble {
   /** @param {import('./model.js').Model[]} models */
@@ -34,5 +34,3 @@ export class Ensemble {
     return mean;
   }
 }
-
-const logAddExp = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));

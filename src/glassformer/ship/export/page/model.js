@@ -9,6 +9,7 @@
 
 import { ACTIVATIONS } from 'translator/activations.js';
 import { PANEL, padded } from 'translator/arena.js';
+import { logAddExp } from 'translator/search.js';
 
 export class Model {
   /** @param parameters  see parameters.js */
@@ -153,7 +154,9 @@ export class Model {
       keys: this.project(x, rows, cross.key),
       values: this.project(x, rows, cross.value),
     }));
-    return { starts, lengths: sources.map((source) => source.length), layers };
+    const { copies: source } = this;
+    const copies = source && { keys: this.project(x, rows, source.key), ids: ids.map((id) => source.ids[id]) };
+    return { starts, lengths: sources.map((source) => source.length), layers, copies };
   }
 
   selfAttention(y, rows, { query, key, value, output }, sources, starts) {
@@ -181,6 +184,7 @@ export class Model {
     );
     return {
       crossAt,
+      memory,
       lengths: memory.lengths,
       keys: this.decoder.layers.map(() => []),
       values: this.decoder.layers.map(() => []),
@@ -213,8 +217,26 @@ export class Model {
     });
     if (this.decoder.norm) this.normalize(x, rows, this.decoder.norm, x);
     const logits = this.project(x, rows, this.output);
+    if (this.copies)
+      texts.forEach((text, row) => {
+        const [query, to] = [x + row * padded(this.settings.d_model), logits + row * padded(this.output.width)];
+        this.addCopies(state.memory, text, query, to);
+      });
     this.arena.release(used);
     return { floats: this.arena.floats, offset: logits, stride: padded(this.output.width), width: this.output.width };
+  }
+
+  /** Departure (Gu et al. 2016): each logit z becomes log(e^z + Σ e^score) over the source positions of its token. */
+  addCopies({ starts, lengths, copies: { keys, ids } }, text, query, logits) {
+    const { d_model: d } = this.settings;
+    const { floats } = this.arena;
+    for (let position = starts[text]; position < starts[text] + lengths[text]; position += 1) {
+      if (ids[position] < 0) continue;
+      const key = keys + position * padded(d);
+      let score = 0;
+      for (let i = 0; i < d; i += 1) score += floats[query + i] * floats[key + i];
+      floats[logits + ids[position]] = logAddExp(floats[logits + ids[position]], score / Math.sqrt(d));
+    }
   }
 
   cachedAttention(y, { query, key, value, output }, [keys, values], state, layer, ancestors) {

@@ -48,10 +48,13 @@ export function loadParameters(settings, sizes, read, arena) {
   const matrix = { none: 'output_projection', target: 'target_embedding', all: 'source_embedding' }[tied];
   const output = linear('output_projection', d, sizes.target, `${matrix}.weight`);
   const table = (side) => read(`${side}_positions.table`);
+  const name = 'copy_mechanism';
+  const copies = settings[name] ? { key: linear(`${name}.w_k`, d, d), ids: read(`${name}.target_ids`) } : null;
   return {
     settings,
     arena,
     output,
+    copies,
     target: tied === 'none' ? embedding('target') : output,
     source: tied === 'all' ? output : embedding('source'),
     tables: settings.positions === 'learned' ? { source: table('source'), target: table('target') } : null,

@@ -36,7 +36,7 @@ export class Engine {
   async encode(source) {
     const mask = new Tensor('bool', new Uint8Array(source.length).fill(1), [1, source.length]);
     const feeds = { source_ids: int64(source, [1, source.length]), source_mask: mask };
-    return { ...(await this.encoder.run(feeds, this.parts.map((part) => `memory_${part}`))), source_mask: mask };
+    return { ...(await this.encoder.run(feeds)), source_mask: mask };
   }
 
   /** The best answer to a framed source; `bos` and `eos` are those of the target. */

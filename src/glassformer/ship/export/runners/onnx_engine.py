@@ -39,7 +39,7 @@ class Engine:
         inputs = [one for one in self.decoder.get_inputs() if one.name.startswith("past_")]
         self.cache = {one.name: (one.shape[1], 0, one.shape[3]) for one in inputs}  # past_key_0 [P H t d_k], …
         parts = [name.removeprefix("past_") for name in self.cache]
-        self.memory = [f"memory_{part}" for part in parts]
+        self.memory = [one.name for one in self.encoder.get_outputs()]
         self.outputs = ["log_probs", *(f"present_{part}" for part in parts)]
         self.search, self.bos_id, self.eos_id = export.search, export.target.bos_id, export.target.eos_id
 

@@ -93,6 +93,8 @@ export function logSumExp(floats, start, width) {
   return largest + Math.log(sum);
 }
 
+export const logAddExp = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));
+
 /** Whether a live hypothesis can still be one of the best: its sum only falls, and the last penalty is the largest. */
 function canImprove(live, finished, nBest, maxNewTokens, alpha) {
   if (!live.length) return false;

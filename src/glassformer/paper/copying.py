@@ -1,0 +1,66 @@
+"""Departure: tokens of the source can be copied into the answer, by a copy mechanism after Gu et al. 2016 (CopyNet).
+
+The softmax is over the vocabulary and the positions of the source together (their equation 4), and the probability of a
+token is the sum of those of all its places. The score of a position is the scaled product of the decoder's hidden state
+and a key of the position: keys are linear, and there is no selective read. Axes as in `model`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.paper.kernels.packing import Layout
+from glassformer.paper.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+Copies = tuple[Tensor, Tensor]
+"""Score and target id of each source position, `[*tokens S]` both; the token of a negative id cannot be copied."""
+
+
+class CopyMechanism(nn.Module):
+    """The scores of copying. `target_ids` are the ids, in the target vocabulary, of all tokens of the source."""
+
+    target_ids: Tensor
+
+    def __init__(self, settings: ModelSettings, target_ids: Sequence[int]) -> None:
+        super().__init__()
+        self.w_k = nn.Linear(settings.d_model, settings.d_model, bias=False)
+        self.register_buffer("target_ids", torch.tensor(target_ids, dtype=torch.float32))  # as in a model file
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*tokens D"],
+        memory: Float[Tensor, "*memory_tokens D"],
+        source: Int[Tensor, "*memory_tokens"],
+        visible: Bool[Tensor, "B S"] | None = None,
+        layout: Layout | None = None,
+        memory_layout: Layout | None = None,
+    ) -> Copies:
+        """Return score and target id of each source position, for each hidden state."""
+        keys, ids = self.w_k(memory), self.target_ids[source]
+        if layout is not None and memory_layout is not None:
+            hidden, keys, ids = layout.pad(hidden), memory_layout.pad(keys), memory_layout.pad(ids[:, None])[:, :, 0]
+        if visible is not None:
+            ids = ids.masked_fill(~visible, -1)
+        scores = (hidden @ keys.transpose(1, 2)).float() / math.sqrt(hidden.shape[2])
+        ids = ids[:, None].expand_as(scores)
+        if layout is None:
+            return scores, ids
+        return layout.pack(scores)[: layout.n_tokens], layout.pack(ids)[: layout.n_tokens]
+
+
+def add_copies(
+    logits: Float[Tensor, "*rows V"], scores: Float[Tensor, "*rows S"], target_ids: Float[Tensor, "*rows S"]
+) -> Float[Tensor, "*rows V"]:
+    """Return the logits with copying: log(exp(logit) + Σ exp(score)), over the positions that have the token."""
+    scores = scores.masked_fill(target_ids < 0, -torch.inf)
+    largest = torch.maximum(logits.amax(-1, keepdim=True), scores.amax(-1, keepdim=True)).detach()
+    sums = (logits - largest).exp().scatter_add(-1, target_ids.long().clamp(min=0), (scores - largest).exp())
+    return sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + largest
