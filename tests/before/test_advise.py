@@ -260,8 +260,18 @@ def test_few_rows_of_words_with_tags_get_narrow_models_with_dropout_everywhere(n
     assert (chosen.model.d_model, chosen.training.batch_tokens, chosen.training.steps) == (width, tokens, steps)
     assert chosen.model.d_ff == 256
     assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
+    assert chosen.model.copy_mechanism == (width == 64)
     others = {chosen.model.attention_dropout, chosen.model.feed_forward_dropout}
     assert others == {0.3 if width == 64 else 0}
+
+
+def test_what_is_not_in_the_source_is_not_copied():
+    greek = str.maketrans(string.ascii_lowercase, "αβγδεζηθικλμνξοπρστυφχψωϊϋ")
+    pairs = [Pair(compose([f"{i:b}".translate(str.maketrans("01", "ab")), "V;PST"]), "") for i in range(300)]
+    for letters, is_copied in ((str.maketrans({}), True), (greek, False)):
+        rows = [Pair(source, source.split("\x1f")[0].translate(letters) + "uo") for source, _ in pairs]
+        chosen = advise(rows, inputs=inputs_of(["lemma"], ["tags"])).settings
+        assert chosen["model"].get("copy_mechanism", False) is is_copied
 
 
 @pytest.mark.parametrize(

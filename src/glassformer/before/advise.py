@@ -32,6 +32,7 @@ NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in 
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
 MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of few rows with tags; of few rows and so many minutes
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
+COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
 NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
 MIN_EPOCHS, MAX_EPOCHS = 3, 200
 MIN_STEPS = 500
@@ -129,6 +130,9 @@ def advise(
     is_few = len(pairs) < FEW_ROWS and "characters" in kinds
     is_narrow = is_few and mean_symbols >= TAGS
     choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
+    if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
+        reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
+        choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
@@ -242,6 +246,12 @@ def _taken_over(pairs: Sequence[Pair]) -> float:
         strings = {word[i : i + 4] for word in source.split() for i in range(len(word) - 3)}
         n_taken += any(string in target for string in strings)
     return n_taken / max(1, len(sampled))
+
+
+def _common(pairs: Sequence[Pair]) -> float:
+    """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
+    n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
+    return n_common / max(1, sum(len(target) for _, target in pairs))
 
 
 def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:

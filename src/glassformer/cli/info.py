@@ -46,7 +46,8 @@ def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, s
         yield f"{one['kind']} {one['name']}", symbols if one["kind"] == "feature" else "text"
     yield "tokens", " → ".join(f"{side['kind']} ({side['size']:,})" for side in facts["vocabularies"].values())
     depth = f"{model['n_encoder_layers']} encoder, {model['n_decoder_layers']} decoder"
-    yield "layers", f"{depth}, {model['norm']}-norm, {model['positions']} positions"
+    copying = ", copy mechanism" if model["copy_mechanism"] else ""
+    yield "layers", f"{depth}, {model['norm']}-norm, {model['positions']} positions{copying}"
     heads = f"{model['n_heads']} heads of d_k {model['d_k']}, d_v {model['d_v']}"
     yield "width", f"d_model {model['d_model']}, d_ff {model['d_ff']}, {heads}"
     for name, count in facts["parameters"].items():

@@ -161,6 +161,7 @@ class ModelFile:
                 "embeddings and positions": total("embedding", "positions", "output_projection"),
                 "encoder": total("encoder"),
                 "decoder": total("decoder"),
+                **({"copy mechanism": total("copy_mechanism")} if self.settings.model.copy_mechanism else {}),
                 "one attention": total("encoder.0.self_attention.w_"),
                 "one feed-forward": total("encoder.0.feed_forward.w_"),
             },

@@ -22,6 +22,9 @@ export function logits(app) {
   const found = app.trace.predictions[app.name('logits')][step];
   return [
     el('p.lead', 'One logit for each token of the vocabulary. Softmax turns the logits of a row into probabilities.'),
+    app.trace.stepOf.has('copy_scores')
+      ? el('p', 'A source token can be copied too: the copy scores of the positions that have a token are part of its logit.')
+      : null,
     section(
       'predictions',
       [`Step ${step}: the next token after `, bdi(`'${visible(inputs[step].text)}'`)],
