@@ -92,6 +92,21 @@ def test_the_page_computes_what_python_computes(window: Any, trace: Trace, seeds
         assert found["made"] == found["expected"], seed
 
 
+def test_a_token_that_is_hidden_is_not_copied(window: Any, trace: Trace) -> None:
+    model, text, _ = make_case(5)
+    assert model.settings.model.copy_mechanism
+    counts = tuple(0 if token == 3 else 9 for token in range(len(model.source_tokenizer)))  # <unk> was never trained
+    model = replace(model, data=model.data.model_copy(update={"source_counts": counts}))
+    base = explain(model, text, weights=True, num_beams=3)
+    assert base.evidence is not None
+    assert base.evidence.occluded_by == "mask"
+    program = """const { Trace } = await import('glassbox/trace.js');
+    const { occlude } = await import('glassbox/whatif.js');
+    return [...occlude(new Trace(JSON.parse(given))).numbers];"""
+    expected = base.array("evidence.occlusion").ravel()
+    assert window.open(trace).run(program, base.dumps()) == pytest.approx(expected, abs=1e-4)
+
+
 def test_the_page_normalizes_text_as_the_model_does(window: Any, trace: Trace) -> None:
     """Decomposed syllables (NFD) are forced in parts, and the output is composed (NFC)."""
     model = make_model(5, texts=(["가나다", "강"], ["너머", "험"]), side={"normalization": "NFD"})
