@@ -20,7 +20,8 @@ def grow_model(start: ModelFile, source: Tokenizer, target: Tokenizer) -> ModelF
 
     The row of a new token, in an embedding or in the output layer, is the mean of the rows of all ordinary tokens
     (Hewitt 2021, Initializing New Word Embeddings for Pretrained Language Models). Logits of old tokens are unchanged.
-    A new one has the mean of their logits, which is never the largest: the model answers as before until it is trained.
+    A new one has the mean of their logits, which is never the largest: the model answers as before until it is trained,
+    but for new tokens that a copy mechanism copies.
     """
     if (source, target) == (start.source_tokenizer, start.target_tokenizer):
         return start

@@ -56,5 +56,5 @@ def forecast_training(settings: Settings, sizes: tuple[int, int], positions: int
     kept = n_layers * of_layer
     if training.recompute:  # one layer at a time, and the input of each
         kept = of_layer + n_layers * model.d_model * FLOAT
-    logits = 5 * FLOAT * (sizes[1] + length) if model.copy_mechanism else 0  # which are computed at once, in float32
+    logits = 5 * FLOAT * (sizes[1] + length) if model.copy_mechanism else 0  # all at once, in float32; not measured
     return weights + int(positions * (kept * (2 / 3 if precision == "bfloat16" else 1) + logits / 2))

@@ -60,7 +60,9 @@ def add_copies(
     logits: Float[Tensor, "*rows V"], scores: Float[Tensor, "*rows S"], target_ids: Float[Tensor, "*rows S"]
 ) -> Float[Tensor, "*rows V"]:
     """Return the logits with copying: log(exp(logit) + Σ exp(score)), over the positions that have the token."""
-    scores = scores.masked_fill(target_ids < 0, -torch.inf)
-    largest = torch.maximum(logits.amax(-1, keepdim=True), scores.amax(-1, keepdim=True)).detach()
-    sums = (logits - largest).exp().scatter_add(-1, target_ids.long().clamp(min=0), (scores - largest).exp())
-    return sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + largest
+    is_copied, logits = target_ids >= 0, logits.to(scores.dtype)
+    highest = scores.masked_fill(~is_copied, torch.finfo(scores.dtype).min).amax(-1, keepdim=True).detach()
+    powers = (scores - highest).masked_fill(~is_copied, -torch.inf).exp()
+    sums = torch.zeros_like(logits).scatter_add(-1, target_ids.long().clamp(min=0), powers)
+    copies = sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + highest
+    return torch.where(sums > 0, torch.logaddexp(logits, copies), logits)

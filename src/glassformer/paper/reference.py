@@ -351,10 +351,9 @@ def add_copies(
     logits: Float[Array, "*N T V"], scores: Float[Array, "*N T S"], copied: Float[Array, "*N S"]
 ) -> Float[Array, "*N T V"]:
     """Departure (Gu et al. 2016): log(exp(logit) + Σ exp(score)) over the source positions that have the token."""
-    found, by_position = logits.copy(), scores.swapaxes(-1, -2)
-    *sentences, positions = (copied >= 0).nonzero()
-    tokens = copied[*sentences, positions].astype(int)
-    np.logaddexp.at(found.swapaxes(-1, -2), (*sentences, tokens), by_position[*sentences, positions])
+    found, places = logits.copy(), (copied >= 0).nonzero()
+    tokens = *places[:-1], copied[places].astype(int)
+    np.logaddexp.at(found.swapaxes(-1, -2), tokens, scores.swapaxes(-1, -2)[places])
     return found
 
 

@@ -28,7 +28,7 @@ def summed_losses(
     hidden, copies, targets = teacher_forced(model, corpus, rows, device)
     if copies is None:
         return cross_entropy(*output_layer(model, hidden), targets, label_smoothing)
-    log_probs = model.project(hidden, copies).float().log_softmax(dim=1)
+    log_probs = model.project(hidden, copies).log_softmax(dim=1)
     plain = -log_probs.gather(1, targets[:, None]).sum()
     return (1 - label_smoothing) * plain - label_smoothing * log_probs.mean(dim=1).sum(), plain.detach()
 

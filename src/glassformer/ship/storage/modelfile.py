@@ -354,7 +354,7 @@ def _check_finite(tensors: Arrays) -> None:
 def _check_target_ids(tensors: Arrays, target_size: int) -> None:
     """Raise ModelFileError unless those of a copy mechanism are ids of the target vocabulary, or -1."""
     for name, array in tensors.items():
-        if name.endswith(TARGET_IDS) and not np.isin(array, np.arange(-1, target_size)).all():
+        if name.endswith(TARGET_IDS) and ((array < -1) | (array >= target_size) | (array % 1 != 0)).any():
             raise ModelFileError(
                 f"the tensor {name!r} is not valid", expected=f"whole numbers from -1 to {target_size - 1}"
             )

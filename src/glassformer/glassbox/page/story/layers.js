@@ -57,7 +57,7 @@ function added({ trace, row }) {
     'A layer does not replace the numbers of a step, it adds to them: they are one row, the residual stream, that goes through all layers. ' +
     `A large addition can change the prediction.${
       most
-        ? ` The logit of ${quoted(token)} is the sum of what all of them add, ${shortDigits(sumOf(parts.map(({ number }) => number)))}; the largest part, ` +
+        ? ` The logit of ${quoted(token)}${trace.projected('logits') === 'logits' ? '' : ', without copying,'} is the sum of what all of them add, ${shortDigits(sumOf(parts.map(({ number }) => number)))}; the largest part, ` +
           `${shortDigits(most.number)}, is that of “${partTitle(trace, most)}”.`
         : ''
     }`

@@ -53,8 +53,8 @@ export const opening = {
 
 const isEdited = ({ trace, base }) => trace !== base;
 
-/** Whether no part of the decoder reads the source. */
-const cannotRead = (app) => crossOf(app.base).every((each) => app.words.includes(`attention ${each} off`));
+/** Whether no part of the decoder reads the source, and none of it is copied. */
+const cannotRead = (app) => !app.base.stepOf.has('copy_scores') && crossOf(app.base).every((each) => app.words.includes(`attention ${each} off`));
 
 /** When each token is written, each layer speaks and the line shoots, in milliseconds. */
 function timesOf({ trace, row, first }) {
