@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from glassformer.errors import SettingsError, TextError
 from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.engines.torch_cached import Inference
+from glassformer.paper import copying, reference
 from glassformer.paper import model as model_module
-from glassformer.paper import reference
 from glassformer.paper.kernels import attention as attention_kernel
 from glassformer.paper.kernels import dropout as dropout_kernel
 from glassformer.paper.model import MultiHeadAttention, Transformer, attention, sinusoids
@@ -129,6 +129,19 @@ def test_the_model_is_the_reference(changes: dict[str, Any]) -> None:
     for row in range(2):
         close(logits[row], reference_logits(model, source[row].tolist(), target[row].tolist()))
     assert torch.equal(model.train()(source, None, target), logits)
+
+
+@pytest.mark.parametrize("score", [0.0, 200.0, -200.0, math.nan])
+def test_copies_are_added_as_in_the_reference_and_hide_nothing(score: float) -> None:
+    """Far above and below the logits, twice the same token, a score that cannot be copied, and none that can."""
+    logits, scores = draw(1, 3, 5), draw(2, 3, 4)
+    scores[1] += score
+    for target_ids in (torch.tensor([2.0, -1.0, 2.0, 4.0]), torch.full((4,), -1.0)):
+        found = copying.add_copies(logits, scores, target_ids.expand(3, 4))
+        with np.errstate(invalid="ignore"):
+            expected = reference.add_copies(logits.double().numpy(), scores.double().numpy(), target_ids.numpy())
+        torch.testing.assert_close(found.double(), torch.tensor(expected), atol=1e-5, rtol=1e-5, equal_nan=True)
+        assert bool(found[1].isnan().any()) == (math.isnan(score) and bool((target_ids >= 0).any()))
 
 
 @each_kind

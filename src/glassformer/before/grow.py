@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.ship.storage.modelfile import TARGET_IDS, ModelFile, tensor_shapes
 from glassformer.text import Tokenizer, Vocabulary
 from glassformer.text.vocabulary import copied_ids
 
@@ -28,7 +28,7 @@ def grow_model(start: ModelFile, source: Tokenizer, target: Tokenizer) -> ModelF
     shapes = tensor_shapes(start.settings.model, len(source), len(target))
     tensors = {}
     for name, array in start.tensors.items():
-        if name == "copy_mechanism.target_ids":
+        if name == TARGET_IDS:
             tensors[name] = np.array(copied_ids(source.vocabulary, target.vocabulary), np.float32)
             continue
         is_source = name.startswith("source_")

@@ -65,4 +65,4 @@ def add_copies(
     powers = (scores - highest).masked_fill(~is_copied, -torch.inf).exp()
     sums = torch.zeros_like(logits).scatter_add(-1, target_ids.long().clamp(min=0), powers)
     copies = sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + highest
-    return torch.where(sums > 0, torch.logaddexp(logits, copies), logits)
+    return torch.where(sums == 0, logits, torch.logaddexp(logits, copies))  # NaN stays

@@ -259,14 +259,11 @@ class Inference:
         self.decoder = [Layer(settings, weights, f"decoder.{i}") for i in range(settings.n_decoder_layers)]
         readers = [f"decoder.{i}.cross_attention.w_{letter}" for letter in "kv" for i in range(len(self.decoder))]
         writers, scales, self.n_words = ["output_projection"], [1.0], len(tables["target"])
-        if settings.copy_mechanism:  # the keys of copying are read of the memory; their queries are beside the logits
-            others = np.eye(settings.d_model, dtype=self.dtype), np.zeros((1, settings.d_model), self.dtype)
-            weights = {**weights, "query.weight": others[0], "copied_id.weight": others[1]}
-            readers, writers, scales = (
-                [*readers, "copy_mechanism.w_k", "copied_id"],
-                [*writers, "query"],
-                [1.0, settings.d_model**-0.5],
-            )
+        if settings.copy_mechanism:  # its keys, and a column for ids, are read of the memory; queries follow the logits
+            query, column = np.eye(settings.d_model, dtype=self.dtype), np.zeros((1, settings.d_model), self.dtype)
+            weights = {**weights, "query.weight": query, "copied_id.weight": column}
+            readers += ["copy_mechanism.w_k", "copied_id"]
+            writers, scales = [*writers, "query"], [1.0, settings.d_model**-0.5]
             self.copied_ids = weights["copy_mechanism.target_ids"].astype(self.dtype)
         self.encoder_norm = Norm(settings, weights, "encoder_norm") if pre else None
         self.read_memory = Product(weights, *readers, norm="encoder_norm" if pre else "")

@@ -39,7 +39,7 @@ from glassformer.paper.search import (
 )
 from glassformer.paper.settings import DecodingSettings, Precision
 from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import TARGET_IDS, ModelFile
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None
 def _named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     yield from model.named_parameters()
     if model.copy_mechanism is not None:
-        yield "copy_mechanism.target_ids", model.copy_mechanism.target_ids
+        yield TARGET_IDS, model.copy_mechanism.target_ids
 
 
 def pad(
