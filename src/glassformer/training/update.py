@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError
-from glassformer.inference.engines.torch import autocast
+from glassformer.inference.engines.torch import autocast, without_cudnn
 from glassformer.paper.kernels.cpu import OwnThreads, batch_parts, has_own_threads, one_thread
 from glassformer.paper.kernels.dropout import drawing_from
 from glassformer.paper.model import Transformer
@@ -90,7 +89,7 @@ class Updater:
         when each parameter has its gradient, before it is clipped. Raises RunError when a single row does not fit;
         the weights are then those before the update.
         """
-        with one_thread() if has_own_threads(self.settings, self.device) else nullcontext():
+        with one_thread() if has_own_threads(self.settings, self.device) else without_cudnn(self.device):
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
             losses = self._accumulate(batches, n_tokens, step)

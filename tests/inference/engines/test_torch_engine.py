@@ -403,7 +403,7 @@ def test_where_openmp_gives_fewer_threads_than_asked_for_float32_is_used_and_sai
 def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> None:
     for ask in (
         lambda: resolve_precision(CPU, "float16"),
-        lambda: autocast(CPU, "float16"),
+        lambda: autocast(CPU, "float16").__enter__(),
         lambda: TorchEngine.of([model], ascii68(), CPU, "float16"),
     ):
         with pytest.raises(SettingsError, match="precision 'float16' is not available") as caught:

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, SettingsError, nearest
@@ -97,12 +98,25 @@ def _has_sound_bfloat16() -> bool:
     return is_sound
 
 
-def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
+@contextlib.contextmanager
+def autocast(device: torch.device, precision: str) -> Iterator[None]:
     """Return a context in which matrix products are computed in `precision`."""
     if resolve_precision(device, precision) == "float32":
-        return contextlib.nullcontext()
+        yield
+        return
     # The cache of autocast is one for all threads, and the first that leaves its context empties it.
-    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
+    with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu"), without_cudnn(device):
+        yield
+
+
+def without_cudnn(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which attention is not that of cuDNN, also where a backward pass computes it again.
+
+    PyTorch prefers that one in bfloat16 on some GPUs. It prepares each new shape for tens of milliseconds, and most
+    batches have one.
+    """
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(kernels) if device.type == "cuda" else contextlib.nullcontext()
 
 
 @dataclass(frozen=True)
