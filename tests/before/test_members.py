@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 import sys
 from multiprocessing import get_context
 from pathlib import Path
@@ -185,6 +186,7 @@ def test_a_member_that_diverged_is_left_out(out):
         (event,) = list(members)
     assert (event.member, [*members.diverged]) == (None, [3])
     assert isinstance(event, Finished)
+    assert event.reason == "all members are trained, of which 3 diverged"
     assert event.chosen == "2 members, with the seeds 1, 2"
 
 
@@ -199,6 +201,16 @@ def test_a_process_that_dies_is_an_error_in_words(tmp_path):
     with broken, pytest.raises(RunError, match="the process of a member ended before its training") as raised:
         list(members_of(tmp_path / "run"))
     assert raised.value.got == "exit code 7"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM")
+def test_a_signal_to_all_processes_of_a_job_is_heard_by_the_first_alone(tmp_path):
+    with one_thread(), forked:
+        members = members_of(tmp_path / "run")
+        for event in members:
+            if isinstance(event, Validated) and event.step == 4:
+                os.kill(members._processes[event.member]._process.pid, signal.SIGTERM)
+    assert ModelFile.load(tmp_path / "run").seeds == [1, 2]
 
 
 # What is refused
@@ -217,6 +229,69 @@ def test_other_settings_tables_and_options_are_refused(out, tmp_path):
     with pytest.raises(RunError, match="the run already exists"):
         members_of(out)
     assert digest(out) == before
+
+
+def test_a_recipe_that_was_edited_after_members_began_is_refused(out):
+    recipe = out / "recipe.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("d_ff = 16", "d_ff = 32"), encoding="utf-8")
+    with pytest.raises(RunError, match="is not the one that its members were begun with") as raised:
+        members_of(out, None, resume=True)
+    assert (raised.value.got, raised.value.expected) == ("model.d_ff = 32", "model.d_ff = 16")
+
+
+def test_members_whose_table_changed_before_their_end_are_no_model(tmp_path):
+    table = tmp_path / "pairs.tsv"
+    table.write_text("".join(f"{a}\t{b}\n" for a, b in (("source", "target"), *PAIRS)), encoding="utf-8")
+    with one_thread(), forked:
+        events = iter(train(table, with_members(2), tmp_path / "run", device="cpu"))
+        while not isinstance(next(events), Finished):
+            pass
+        table.write_text("".join(table.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+        with pytest.raises(RunError, match="the table is not the one"):
+            list(events)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_plan_of_one_model_does_not_replace_members_that_are_resumed(out):
+    before = digest(out)
+    with one_thread(), pytest.raises(RunError, match="the run already exists"):
+        list(plan(PAIRS, out, resume=True).run("cpu"))
+    assert digest(out) == before
+
+
+def test_members_are_trained_once(out):
+    members = members_of(out, None, resume=True)
+    members.finish()
+    with pytest.raises(UsageError, match="were trained already"):
+        members.finish()
+
+
+def test_the_model_that_members_replace_is_kept_until_theirs_is_there(out):
+    before = (out / "model.safetensors").read_bytes()
+    with one_thread(), forked:
+        members = train(PAIRS, with_members(2, steps=8), out, overwrite=True, device="cpu")
+        for event in members:
+            if event.member is not None:
+                assert (out / ".replaced" / "model.safetensors").read_bytes() == before
+    assert not (out / ".replaced").exists()
+    assert (out / "model.safetensors").read_bytes() != before
+
+
+def test_members_do_not_start_from_the_model_that_they_replace(out):
+    with pytest.raises(UsageError, match="cannot start from the model that they replace"):
+        train(PAIRS, with_members(2), out, init=out, overwrite=True)
+
+
+@pytest.mark.parametrize("metric", ["exact_match", "loss"])
+def test_without_held_out_rows_the_metric_is_the_mean_of_the_members(tmp_path, metric):
+    settings = with_members(2, steps=8, metric=metric)
+    settings = settings.model_copy(update={"data": settings.data.model_copy(update={"valid_fraction": 0.0})})
+    with one_thread(), forked:
+        *_, end = train(PAIRS, settings, tmp_path / "run", device="cpu")
+    values = [ModelFile.load(tmp_path / "run" / "members" / seed).metrics.value for seed in "12"]
+    assert isinstance(end, Finished)
+    assert end.value == pytest.approx(np.mean(values))
+    assert (end.metric, ModelFile.load(tmp_path / "run").metrics.rows) == ("loss", "training")
 
 
 def test_a_run_of_one_model_replaces_members_only_with_overwrite(out):
@@ -249,4 +324,12 @@ def test_the_minutes_are_those_of_all_members_and_members_that_all_diverged_are_
     with failing(errors, started), one_thread(), pytest.raises(RunError, match="all 3 members diverged"):
         list(train(PAIRS, settings, tmp_path / "run", device="cpu"))
     assert started == [2.0, 2.0, 2.0]
+    started.clear()
+    resumed = mock.patch.object(
+        Members, "run", lambda members, seed: mock.Mock(**{"card.exists.return_value": seed < 3})
+    )
+    members = train(PAIRS, settings, tmp_path / "other", device="cpu")
+    with failing(errors, started), one_thread(), resumed:
+        list(members._train())
+    assert started == [2.0]
     assert not (tmp_path / "run" / "model.safetensors").exists()

@@ -17,23 +17,25 @@ import math
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from glassformer.before.plan import Plan, plan
 from glassformer.before.recipes.overrides import merge
-from glassformer.before.resume import check_tables
+from glassformer.before.resume import check_tables, differences, recipe_of_run
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table
-from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError
+from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError, counted
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.metrics import group_by_source, quick_metric
 from glassformer.inference.translator import Translator
@@ -44,7 +46,7 @@ from glassformer.ship.storage.records import Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import read_resume
-from glassformer.training.events import Event, Finished, Saved
+from glassformer.training.events import Event, Finished
 from glassformer.training.loop import Run
 from glassformer.training.output import recipe_of
 
@@ -96,11 +98,15 @@ class Members:
         self._given = {  # a table that is not a file can be read only once
             "pairs": pairs if isinstance(pairs, str | Path) else _in_memory(planned.table),
             "valid": valid if isinstance(valid, str | Path) else _in_memory(planned.valid),
+            "test": _in_memory(planned.test),  # whose sources are not hallucinated
         }
         for seed in self.seeds if planned.are_members_resumed else ():
-            if (checkpoint := self.run(seed).resume).exists():
-                check_tables(read_resume(checkpoint), planned.table, planned.valid, checkpoint)
-        self._stopping = False
+            self._check_begun(seed)
+        own, init = self.directory.path.resolve(), planned.init
+        if init is not None and not planned.are_members_resumed and Path(init).resolve().is_relative_to(own):
+            what, hint = "members cannot start from the model that they replace", "another --out, or --members 1"
+            raise UsageError(what, where=str(init), hint=hint)
+        self._stopping = self._begun = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
 
@@ -122,7 +128,11 @@ class Members:
 
     def __iter__(self) -> Iterator[Event]:
         directory = self.directory
+        if self._begun:
+            what, hint = "these members were trained already", "resume them with train(…, resume=True)"
+            raise UsageError(what, where=str(directory.path), hint=hint)
         with directory.locked():
+            self._begun = True
             directory.recover()
             if not self.planned.are_members_resumed:
                 directory.create(overwrite=self.planned.overwrite)
@@ -142,21 +152,47 @@ class Members:
 
     # The runs
 
+    def _settings_of(self, seed: int, minutes: float | None) -> Settings:
+        """Return the settings of a member, with which it is trained by itself."""
+        data: dict[str, Any] = {"split_seed": self.settings.split_seed}
+        if self.planned.start is not None:  # whose features have names of their own
+            names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
+            columns = zip(names, self.settings.data.features, strict=True)
+            data["features"] = [f"{name}={column}" for name, column in columns]
+        training = {"seed": seed, "members": 1, "max_minutes": minutes}
+        return Settings(**merge(self.settings.model_dump(), {"training": training, "data": data}))
+
+    def _check_begun(self, seed: int) -> None:
+        """Raise RunError for a member that was begun with other tables or settings."""
+        run = self.run(seed)
+        if run.resume.exists():
+            check_tables(read_resume(run.resume), self.planned.table, self.planned.valid, run.resume)
+        if not run.recipe.exists():
+            return
+        recipe = recipe_of_run(run.recipe, "restore it, or start again: --overwrite")
+        changed = differences(recipe, self._settings_of(seed, recipe.training.max_minutes))
+        if changed:
+            raise RunError(
+                "the recipe of the run is not the one that its members were begun with",
+                where=str(self.directory.recipe),
+                got=", ".join(f"{name} = {now}" for name, (_, now) in changed.items()),
+                expected=", ".join(f"{name} = {before}" for name, (before, _) in changed.items()),
+                hint="restore it, or start again: --overwrite",
+            )
+
     def _train(self) -> Iterator[Event]:
         """Train the members that are not finished; yield their events."""
         waiting = [seed for seed in self.seeds if not self.run(seed).card.exists()]
         n_threads = torch.get_num_threads() if find_device(self.device).type == "cpu" else 1
         at_once = max(1, min(n_threads, len(waiting)))
-        minutes = self.settings.training.max_minutes
-        minutes = minutes and minutes / max(1, math.ceil(len(waiting) / at_once))
+        minutes = self.settings.training.max_minutes  # shared by all, also by those that have ended
+        minutes = minutes and minutes / math.ceil(len(self.seeds) / min(n_threads, len(self.seeds)))
         error: GlassformerError | None = None
         while self._processes or (waiting and not self._stopping):
             while waiting and len(self._processes) < at_once and not self._stopping:
                 self._start(waiting.pop(0), n_threads // at_once, minutes)
             seed, found = self._queue.get()
             if isinstance(found, Event):
-                if isinstance(found, Saved):
-                    self.directory.discard_replaced()
                 yield replace(found, member=seed)
             elif isinstance(found, DivergedError):
                 self.diverged[seed] = found
@@ -172,17 +208,9 @@ class Members:
         """Start the process of a member, and a thread that puts what it sends into the queue."""
         run = self.run(seed)
         resume = run.recipe.exists()
-        training = {"seed": seed, "members": 1, "max_minutes": minutes}
-        data: dict[str, Any] = {"split_seed": self.settings.split_seed}
-        if self.planned.start is not None:  # whose features have names of their own
-            names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
-            columns = zip(names, self.settings.data.features, strict=True)
-            data["features"] = [f"{name}={column}" for name, column in columns]
-        changes = {"training": training, "data": data}
-        settings = Settings(**merge(self.settings.model_dump(), changes))
         arguments: dict[str, Any] = {**self._given, "out": run.path, "resume": resume}
         if not resume:
-            arguments |= {"overrides": settings, "init": self.planned.init}
+            arguments |= {"overrides": self._settings_of(seed, minutes), "init": self.planned.init}
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM.format(path=sys.path)],
             stdin=subprocess.PIPE,
@@ -227,22 +255,28 @@ class Members:
                 hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
             ) from next(iter(self.diverged.values()))
         directory, prepared = self.directory, self.planned.prepared
+        ends = [read_resume(self.run(seed).resume) for seed in finished]
+        for seed, end in zip(finished, ends, strict=True):  # a file may have changed since the plan
+            check_tables(end, self.planned.table, self.planned.valid, self.run(seed).resume)
         files = [ModelFile.load(self.run(seed).path) for seed in finished]
         joined = join(files)
         translator = Translator(joined, device=self.device)
-        seeds = ", ".join(map(str, finished))
-        metrics = _measured(translator, prepared.valid_pairs, f"{len(files)} members, with the seeds {seeds}")
+        chosen = (
+            f"{counted(len(files), 'member')}, with the seed{'s'[: len(files) - 1]} {', '.join(map(str, finished))}"
+        )
+        metrics = _measured(translator, prepared.valid_pairs, files).model_copy(update={"chosen": chosen})
         calibration = prepared.calibrate(joined, self.device)
         prepared.write_ledger(directory.ledger)
         prepared.trained.save(directory.sources)
         if prepared.valid_pairs:
             directory.write_held_out(*prepared.held_out_rows)
         replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
-        ends = [read_resume(self.run(seed).resume).position for seed in finished]
+        directory.discard_replaced()
+        left_out = ", ".join(map(str, self.diverged))
         event = Finished(
-            sum(end.step for end in ends),
-            sum(end.seconds for end in ends),
-            reason="all members are trained",
+            sum(end.position.step for end in ends),
+            sum(end.position.seconds for end in ends),
+            reason=f"all members are trained, of which {left_out} diverged" if left_out else "all members are trained",
             chosen=metrics.chosen or "",
             metric=metrics.metric or "loss",
             value=math.nan if metrics.value is None else metrics.value,
@@ -253,20 +287,23 @@ class Members:
         return event
 
 
-def _measured(translator: Translator, pairs: Sequence[Pair], chosen: str) -> Metrics:
-    """Measure a model on held-out rows, as a training does at its end: by its metric, with its own search."""
+def _measured(translator: Translator, pairs: Sequence[Pair], files: Sequence[ModelFile]) -> Metrics:
+    """Measure a model on held-out rows, as a training does at its end: by its metric, with its own search.
+
+    Without held-out rows it is the mean of its members, on training rows.
+    """
     settings = translator.settings
     if not pairs:
-        return Metrics(chosen=chosen)
+        values = [file.metrics.value for file in files if file.metrics.value is not None]
+        return files[0].metrics.model_copy(update={"value": fmean(values) if values else None, "step": None})
     if settings.training.metric == "loss":
         scores = [score for pair in translator.score(pairs) for score in pair.token_scores]
-        return Metrics(metric="loss", value=-sum(scores) / len(scores), rows="validation", chosen=chosen)
+        return Metrics(metric="loss", value=-sum(scores) / len(scores), rows="validation")
     items = group_by_source(pairs)
     answers = [answer.text for answer in translator.translate([item.source for item in items])]
     references = [item.references for item in items]
     value = quick_metric(settings.training.metric, answers, references, translator.target_tokenizer.split)
-    metric = settings.training.metric
-    return Metrics(metric=metric, value=value, n_sources=len(items), rows="validation", chosen=chosen)
+    return Metrics(metric=settings.training.metric, value=value, n_sources=len(items), rows="validation")
 
 
 def _in_memory(table: Table | None) -> Table | None:
@@ -299,6 +336,7 @@ def train_member() -> None:
             pickle.dump(found, output)
             output.flush()
 
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the other process gets it too, and ends the input
     try:
         arguments, device = pickle.load(sys.stdin.buffer)
     except (EOFError, pickle.UnpicklingError):

@@ -169,7 +169,7 @@ def _plan(
         _check_alone(directory, init=init is not None, overwrite=overwrite)
         if are_members_resumed := directory.members.is_dir():
             complete, init = _members_begun(directory, given), init_of(directory.recipe)
-            given, overwrite = complete.model_dump(), True
+            given = complete.model_dump()
         elif is_before_first(directory):
             complete, init, notices = _begun_again(directory, given)
             given, overwrite = complete.model_dump(), True

@@ -85,6 +85,8 @@ def _summary(name: str, run: RunDirectory) -> RunSummary:
     if not run.recipe.exists():
         raise RunError("not a run: it has no recipe.toml")
     settings = flat(read_recipe(run.recipe))
+    if run.members.is_dir():
+        raise RunError(f"a run of several models, which are compared by: glassformer runs {run.path}")
     if not run.history.exists():
         raise RunError("a run without a history: it ended before it began to train")
     events = read_history(run.history)

@@ -94,7 +94,7 @@ def check_before_training(planned: Plan, device: str = "auto") -> SelfTest | Non
     expected time is that of the updates alone. Raises RunError when a leak was found: what such a run measures is
     wrong.
     """
-    if planned.resumed or planned.processes.count > 1 or not _may_be_long(planned):
+    if planned.resumed or planned.are_members_resumed or planned.processes.count > 1 or not _may_be_long(planned):
         return None
     measured, memory = check_memory(planned.updater(device), MAX_SECONDS_BEFORE)
     if measured is None:

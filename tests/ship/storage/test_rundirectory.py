@@ -119,7 +119,9 @@ def test_a_run_is_overwritten_only_when_requested(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("names", [["README.md"], ["README.md", "model.safetensors"], ["thesis.tex"]])
+@pytest.mark.parametrize(
+    "names", [["README.md"], ["README.md", "model.safetensors"], ["thesis.tex"], ["README.md", "members"]]
+)
 def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite, names):
     for name in names:
         (tmp_path / name).write_text("ten years of work")

@@ -124,7 +124,8 @@ class RunDirectory:
         if not found:
             return
         foreign = [str(file.relative_to(self.path)) for file in found if not self._is_own(file)]
-        is_run = not foreign and not {self.card, self.model}.issuperset(found)  # other directories may have these two
+        common = {self.card, self.model, self.members, self.path / "tensorboard"}  # other directories may have these
+        is_run = not foreign and not common.issuperset(found)
         if self.recipe not in found and not is_run:
             raise RunError(
                 "the directory is not empty and is not a run of glassformer; nothing was written",
