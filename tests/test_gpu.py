@@ -114,6 +114,10 @@ def test_a_model_of_a_gpu_answers_the_same_on_both_in_any_batch(tmp_path, copies
     right = sum(answer.text == target for answer, (_, target) in zip(expected, PAIRS, strict=True))
     assert right >= 250
     assert [answer.text for answer in found] == [answer.text for answer in expected]
+    samples = [answer.text for answer in on_gpu.translate(WORDS[:10], do_sample=True, seed=3)]
+    assert samples == [on_gpu.translate([word], do_sample=True, seed=3)[0].text for word in WORDS[:10]]
+    forced = [[score.score for score in model.score(PAIRS[:40])] for model in (on_cpu, on_gpu)]
+    np.testing.assert_allclose(*forced, rtol=0, atol=1e-4)
     alone = [on_gpu.translate([word])[0] for word in WORDS[:40]]
     assert [answer.text for answer in alone] == [answer.text for answer in found[:40]]
     scores = [[answer.score for answer in answers] for answers in (alone, found[:40], expected[:40])]

@@ -178,6 +178,12 @@ class MissingExtraError(GlassformerError):
         )
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of Python, NumPy or PyTorch says that there is not enough memory, on a CPU or another device."""
+    known = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "ALLOC_FAILED")
+    return isinstance(error, MemoryError) or any(words in str(error) for words in known)
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number and a noun in its form for that number: "1 row", "2,000 rows"."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

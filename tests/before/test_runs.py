@@ -78,8 +78,8 @@ def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path
     (tmp_path / "old" / "recipe.toml").write_text("[training]\nstepps = 1\n", encoding="utf-8")
     run_of(tmp_path / "early", [])
     (tmp_path / "early" / "history.jsonl").unlink()
-    run_of(tmp_path / "many", [])
-    (tmp_path / "many" / "members").mkdir()
+    run_of(tmp_path / "several", [])
+    (tmp_path / "several" / "members").mkdir()
     (tmp_path / "data").mkdir()
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(RunError, match=r"(?s)there is no run to read.*odd: its history is damaged"):
@@ -91,9 +91,9 @@ def test_damaged_and_foreign_folders_are_named_and_the_rest_is_compared(tmp_path
         "cut": "cannot read the history of the run",
         "data": "not a run: it has no recipe.toml",
         "early": "a run without a history: it ended ",
-        "many": "a run of several models, which are",
         "odd": "its history is damaged: could not ",
         "old": "there is no setting 'training.step",
+        "several": "a run of several models, which are",
         "worse": "its history is damaged: could not ",
     }
 

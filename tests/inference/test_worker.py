@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -160,6 +161,25 @@ def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused
         else:
             assert worker.result(request) == [number]
     assert tried == [[*range(8)], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
+
+
+def test_what_a_failed_search_had_in_memory_is_free_when_its_halves_are_tried(worker: Worker) -> None:
+    gate = Gate()
+    hold(worker, gate)
+    had: list[weakref.ref[Any]] = []
+
+    def compute(items: Sequence[int]) -> Sequence[int]:
+        assert all(array() is None for array in had)
+        large = np.zeros(3)
+        had.append(weakref.ref(large))
+        if len(items) > 1:
+            raise MemoryError
+        return items
+
+    waiting = [worker.submit(Request([number], compute, key="a")) for number in range(2)]
+    gate.open.set()
+    assert [worker.result(request) for request in waiting] == [[0], [1]]
+    assert len(had) == 3
 
 
 def test_a_wrong_call_is_refused_before_it_waits(translator: Translator) -> None:

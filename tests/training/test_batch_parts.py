@@ -81,6 +81,19 @@ def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_p
     assert all(map(torch.equal, weight_list(whole), weight_list(resumed)))
 
 
+def test_parts_are_kept_only_where_a_batch_has_some(tmp_path):
+    run = start(tmp_path, 2)
+    position = run.position
+    run._save()
+    assert position.batch_parts == 2
+    run.updater.settings = settings(0, compile=True)  # as on a GPU
+    run.updater.take(position)
+    assert run.updater.batch_parts == 1
+    run.settings = run.updater.settings
+    run._save()
+    assert position.batch_parts is None
+
+
 def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     large, small = settings(0, batch_tokens=2**20), settings(0, batch_tokens=4_096)

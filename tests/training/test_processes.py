@@ -21,7 +21,7 @@ from glassformer.before.measure import measure_updates
 from glassformer.before.members import train
 from glassformer.before.plan import plan
 from glassformer.data.datasets import dates
-from glassformer.errors import RunError, UsageError
+from glassformer.errors import DeviceError, RunError, UsageError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Saved
@@ -246,3 +246,12 @@ def test_after_a_process_is_killed_all_go_on_from_the_newest_checkpoint(tmp_path
     events = [json.loads(line)["event"] for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
     assert events.count("started") == 2
     assert events[-1] == "finished"
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    gpus = [Processes(rank, 3, rank).own_device(torch.device("cuda")) for rank in range(2)]
+    assert gpus == [torch.device("cuda:0"), torch.device("cuda:1")]
+    with pytest.raises(DeviceError, match="each process needs a GPU of its own") as raised:
+        Processes(2, 3, 2).own_device(torch.device("cuda"))
+    assert raised.value.expected == "at most 2"

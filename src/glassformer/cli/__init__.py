@@ -11,7 +11,7 @@ import typer
 
 from glassformer.cli.command import Command, as_options
 from glassformer.cli.console import print_error
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, is_out_of_memory
 
 VERBS = {
     "Data": ("audit", "split"),
@@ -72,7 +72,7 @@ def main() -> None:
         )
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
+        if not is_out_of_memory(error):
             raise
         print_error("error: out of memory\n  next: choose a smaller training.batch_tokens or model, or a smaller beam")
         sys.exit(1)

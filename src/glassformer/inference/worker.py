@@ -15,6 +15,7 @@ import concurrent.futures
 import contextlib
 import math
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -215,6 +216,7 @@ class Worker:
                 limit.check()
                 results = batch[0].compute([item for request in batch for item in request.items])
         except BaseException as error:  # of any kind: the caller gets it, and the worker continues
+            traceback.clear_frames(error.__traceback__)  # of what the search had in memory
             half = len(batch) // 2
             for part in (batch[:half], batch[half:]):
                 if again := [request for request in part if half and not self._is_over(request)]:

@@ -107,19 +107,25 @@ def save_resume(
 
     All processes of a run must call it, and the first one writes.
     """
+    gathered = processes.gather(_random_states(_device_of(model)))
+    if not processes.is_first:
+        return
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
     for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
-    for rank, states in enumerate(processes.gather(_random_states())):
+    for rank, states in enumerate(gathered):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
-    if processes.is_first:
-        write_tensors(path, RESUME_FORMAT, tensors, run.model_dump(mode="json"), previous=_previous(path))
+    write_tensors(path, RESUME_FORMAT, tensors, run.model_dump(mode="json"), previous=_previous(path))
 
 
-def _random_states() -> Arrays:
+def _device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _random_states(device: torch.device) -> Arrays:
     states = {"random.cpu": torch.get_rng_state().numpy()}
-    if torch.cuda.is_available():
-        states["random.cuda"] = torch.cuda.get_rng_state().numpy()
+    if device.type == "cuda":
+        states["random.cuda"] = torch.cuda.get_rng_state(device).numpy()
     return states
 
 
@@ -179,8 +185,8 @@ def load_resume(
     own = f".{processes.rank}" if processes.rank else ""
     if f"random.cpu{own}" in tensors:
         torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{own}"]))
-    if f"random.cuda{own}" in tensors and torch.cuda.is_available():
-        torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]))
+    if f"random.cuda{own}" in tensors and (device := _device_of(model)).type == "cuda":
+        torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]), device)
     return saved_run
 
 

@@ -14,7 +14,7 @@ from glassformer.data.batches import batches_of_epoch, padding_fraction
 from glassformer.errors import DivergedError, UsageError
 from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, resolve_precision, set_weights
 from glassformer.inference.translator import Translator
-from glassformer.paper.kernels.cpu import configure_memory
+from glassformer.paper.kernels.cpu import configure_memory, has_own_threads
 from glassformer.paper.model import Transformer
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
@@ -407,7 +407,8 @@ class Run:
 
     def _save(self) -> Saved:
         path, prepared = self.directory.resume, self.prepared
-        self.position.batch_parts = self.updater.batch_parts
+        own_threads = has_own_threads(self.settings, self.device)  # elsewhere a batch has no parts
+        self.position.batch_parts = self.updater.batch_parts if own_threads else None
         saved = SavedRun(
             position=self.position,
             data=dict(prepared.tables),

@@ -98,7 +98,7 @@ class Meter:
         updates, seconds = self.updates, self.seconds
         self.restart()
         sums = [torch.stack([update.sums.smoothed, update.sums.plain, update.sums.norm]) for update in updates]
-        numbers = (torch.stack(sums) if sums else torch.empty(0, 3)).double().cpu().numpy()
+        numbers = (torch.stack(sums) if sums else torch.empty(0, 3)).cpu().double().numpy()
         finite = np.isfinite(numbers[:, 0]) & np.isfinite(numbers[:, 2])
         skipped = [update for update, is_finite in zip(updates, finite, strict=True) if not is_finite]
         spikes = []

@@ -19,7 +19,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from glassformer.errors import GlassformerError, RunError, UsageError
+from glassformer.errors import DeviceError, GlassformerError, RunError, UsageError
 from glassformer.ship.storage.modelfile import library_versions
 
 T = TypeVar("T")
@@ -68,9 +68,17 @@ class Processes:
         return cls(rank, count, local, restarts > 0)
 
     def own_device(self, device: torch.device) -> torch.device:
-        """Return the GPU of this process on its machine, where the device of the run is "cuda"."""
+        """Return the GPU of this process on its machine, where the device of the run is "cuda".
+
+        Raises DeviceError where there are fewer GPUs than processes.
+        """
         is_own = self.count > 1 and device.type == "cuda" and device.index is None
-        return torch.device("cuda", self.local_rank) if is_own else device
+        if not is_own:
+            return device
+        if self.local_rank >= (n_gpus := torch.cuda.device_count()):
+            got, hint = f"process {self.local_rank + 1} on this machine", "fewer processes, or --device cpu"
+            raise DeviceError("each process needs a GPU of its own", got=got, expected=f"at most {n_gpus}", hint=hint)
+        return torch.device("cuda", self.local_rank)
 
     @property
     def is_first(self) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
-from glassformer.errors import RunError
+from glassformer.errors import RunError, is_out_of_memory
 from glassformer.inference.engines.torch import autocast, without_cudnn
 from glassformer.paper.kernels.cpu import OwnThreads, batch_parts, has_own_threads, one_thread
 from glassformer.paper.kernels.dropout import drawing_from
@@ -68,7 +68,8 @@ class Updater:
     def take(self, position: Position) -> None:
         """Continue as the run did at a position."""
         self.rate_factor, self.max_tokens = position.rate_factor, position.max_tokens
-        self.batch_parts = position.batch_parts or batch_parts(self.settings, self.device)
+        parts = position.batch_parts if has_own_threads(self.settings, self.device) else None
+        self.batch_parts = parts or batch_parts(self.settings, self.device)
 
     @property
     def learning_rate(self) -> float:
@@ -120,7 +121,7 @@ class Updater:
             try:
                 return [self._forward_backward(rows, n_tokens, weight) for rows, weight in parts]
             except (RuntimeError, MemoryError) as error:  # of which PyTorch's OutOfMemoryError is one
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 largest = max((rows for rows, _ in parts), key=lambda rows: (self._tokens_of(rows), -len(rows)))
                 if len(largest) == 1:
@@ -195,10 +196,3 @@ def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.in
     """
     own = rows[rank::count]
     return (own, 1.0) if len(own) else (rows[:1], 0.0)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of PyTorch says that there is not enough memory: on a GPU, on a CPU, or in Python."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return "DefaultCPUAllocator" in str(error) or "bad_alloc" in str(error)

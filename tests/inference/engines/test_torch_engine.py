@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -327,6 +328,40 @@ def test_a_new_engine_sees_the_weights_that_were_changed() -> None:
 def test_the_engine_of_a_tokenizer_forbids_its_special_tokens(model: Transformer) -> None:
     engine = TorchEngine.of([model], ascii68(), torch.device("cpu"))
     assert (engine.bos_id, engine.eos_id, engine.forbidden) == (65, 66, (65, 67))
+
+
+def out_of_memory_above(most: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let batches of more than `most` rows fail; return the sizes of all that were tried."""
+    forward, sizes = Transformer.forward, []
+
+    def limited(model: Transformer, source: Tensor, *inputs: Any) -> Tensor:
+        sizes.append(len(source))
+        if len(source) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(model, source, *inputs)
+
+    monkeypatch.setattr(Transformer, "forward", limited)
+    return sizes
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_computed_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, pairs = engine_of(random_model()), [([BOS, 4 + i, EOS], [BOS, 5, 6 + i, EOS]) for i in range(5)]
+    expected = engine.score(pairs)
+    sizes = out_of_memory_above(2, monkeypatch)
+    found = engine.score(pairs)
+    assert sizes == [5, 2, 3, 1, 2]
+    for one, two in zip(expected, found, strict=True):
+        assert one == pytest.approx(two, abs=1e-5)
+    out_of_memory_above(0, monkeypatch)
+    with pytest.raises(DeviceError, match="not enough memory on cpu for one text"):
+        engine.score(pairs)
+
+
+def test_another_error_of_a_batch_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("CUDA error: an illegal memory access was encountered")
+    monkeypatch.setattr(Transformer, "forward", mock.Mock(side_effect=error))
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        engine_of(random_model()).score([([BOS, 4, EOS], [BOS, 5, EOS])])
 
 
 @pytest.mark.parametrize(

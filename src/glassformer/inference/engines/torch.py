@@ -11,9 +11,9 @@ import functools
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from glassformer.errors import DeviceError, SettingsError, nearest
+from glassformer.errors import DeviceError, SettingsError, is_out_of_memory, nearest
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Searches
@@ -47,11 +47,14 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
 CPU = torch.device("cpu")
+T = TypeVar("T")
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
 
 
 def find_device(name: str) -> torch.device:
     """Return the device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError otherwise."""
+    if name == "cpu":  # a process that looked for a GPU cannot be forked any more
+        return CPU
     available = ["cpu"]
     if torch.cuda.is_available():
         available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -140,7 +143,7 @@ class TorchEngine:
     ) -> TorchEngine:
         """Create the engine of models with this target tokenizer; of the special tokens, answers have only `<eos>`."""
         vocabulary = target.vocabulary
-        resolve_precision(device, precision)
+        precision = resolve_precision(device, precision)
         configure_memory()
         return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision)
 
@@ -166,12 +169,12 @@ class TorchEngine:
         search_batch = torch.inference_mode()(Searches(self.start, self.step, sources, decoding, constraints))
         width = max(decoding.num_beams, decoding.num_return_sequences)
         batches = plan_equal_lengths([len(source) for source in sources], width)
-        if self.device.type != "cpu":
-            for batch in batches:
-                yield dict(zip(batch, search_batch(batch), strict=True))
-            return
-        if decoding.do_sample:
+        if decoding.do_sample:  # no sample depends on the rounding of a batch
             batches = [[row] for batch in batches for row in batch]
+        if self.device.type != "cpu":
+            for batch, answers in self._halving(batches, search_batch):
+                yield dict(zip(batch, answers, strict=True))
+            return
 
         def search_on_core(batch: Sequence[int]) -> list[list[Hypothesis]]:
             take_one_thread()  # the bits of a product depend on the number of its threads
@@ -208,16 +211,46 @@ class TorchEngine:
         results: list[list[float]] = [[] for _ in pairs]
         with self._evaluating(), autocast(self.device, self.precision):
             lengths = [max(len(source), len(target) - 1) for source, target in pairs]
-            for rows in plan_equal_lengths(lengths, SCORING_WIDTH):
+
+            def score_batch(rows: Sequence[int]) -> list[list[float]]:
                 check_time_limit()
                 length = self._padded(lengths[rows[-1]])  # which depends on each pair alone
                 source, visible = pad([pairs[row][0] for row in rows], length, self.device)
-                target, real = pad([pairs[row][1] for row in rows], length + 1, self.device)
+                target, _ = pad([pairs[row][1] for row in rows], length + 1, self.device)
                 logits = [model(source, visible, target[:, :-1]) for model in self.models]
-                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0]
-                for i, row in enumerate(rows):
-                    results[row] = log_probs[i][real[i, 1:]].tolist()
+                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
+                return [each[: len(pairs[row][1]) - 1].tolist() for row, each in zip(rows, log_probs, strict=True)]
+
+            for rows, found in self._halving(plan_equal_lengths(lengths, SCORING_WIDTH), score_batch):
+                for row, scores in zip(rows, found, strict=True):
+                    results[row] = scores
         return check_token_scores(results)
+
+    def _halving(
+        self, batches: Sequence[Sequence[int]], compute: Callable[[Sequence[int]], T]
+    ) -> Iterator[tuple[Sequence[int], T]]:
+        """Yield each batch and what it gives; one that does not fit into memory is computed in halves.
+
+        Raises DeviceError for a single row that does not fit.
+        """
+        waiting = list(reversed(batches))
+        while waiting:
+            batch, found = waiting.pop(), None
+            try:
+                found = compute(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            if found is not None:
+                yield batch, found
+                continue
+            if self.device.type == "cuda":  # now that the error is gone, and with it what it had in memory
+                torch.cuda.empty_cache()
+            if len(batch) == 1:
+                hint = "a smaller decoding.num_beams, decoding.num_return_sequences or decoding.max_new_tokens"
+                raise DeviceError(f"not enough memory on {self.device} for one text", hint=hint)
+            half = len(batch) // 2
+            waiting += [batch[half:], batch[:half]]
 
     @property
     def _n_positions(self) -> int | None:
