@@ -78,6 +78,7 @@ def test_an_update_that_is_not_finite_changes_nothing(tmp_path):
 def test_a_batch_that_does_not_fit_is_split_with_the_same_sum(tmp_path):
     whole, limited = (start(tmp_path / name, "cuda") for name in ("whole", "limited"))
     rows = [np.tile(np.arange(270), 200)]
+    torch.cuda.reset_peak_memory_stats()
     expected = whole.update(rows)
     needed, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()

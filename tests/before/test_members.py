@@ -186,7 +186,7 @@ def test_a_member_that_diverged_is_left_out(out):
         (event,) = list(members)
     assert (event.member, [*members.diverged]) == (None, [3])
     assert isinstance(event, Finished)
-    assert event.reason == "all members are trained, of which 3 diverged"
+    assert event.reason == "all members are trained, but for seed 3, which diverged"
     assert event.chosen == "2 members, with the seeds 1, 2"
 
 
@@ -234,7 +234,7 @@ def test_other_settings_tables_and_options_are_refused(out, tmp_path):
 def test_a_recipe_that_was_edited_after_members_began_is_refused(out):
     recipe = out / "recipe.toml"
     recipe.write_text(recipe.read_text(encoding="utf-8").replace("d_ff = 16", "d_ff = 32"), encoding="utf-8")
-    with pytest.raises(RunError, match="is not the one that its members were begun with") as raised:
+    with pytest.raises(RunError, match="the recipe of the run is not that of its member") as raised:
         members_of(out, None, resume=True)
     assert (raised.value.got, raised.value.expected) == ("model.d_ff = 32", "model.d_ff = 16")
 
@@ -261,9 +261,27 @@ def test_a_plan_of_one_model_does_not_replace_members_that_are_resumed(out):
 
 def test_members_are_trained_once(out):
     members = members_of(out, None, resume=True)
-    members.finish()
-    with pytest.raises(UsageError, match="were trained already"):
-        members.finish()
+    assert [event.member for event in members] == [None]
+    assert members.finish().n_models == 2
+    interrupted = members_of(out, 3, resume=True)
+    with failing({3: RunError("no space left")}):
+        with pytest.raises(RunError, match="no space left"):
+            list(interrupted)
+        with pytest.raises(UsageError, match="these members were interrupted"):
+            list(interrupted)
+
+
+def test_members_that_start_from_a_model_with_features_are_resumed(tmp_path):
+    rows = [(a, b, tag) for a, b in PAIRS for tag in ("x", "y")]
+    table = tmp_path / "tagged.tsv"
+    table.write_text("".join("\t".join(row) + "\n" for row in [("a", "b", "tag"), *rows]), encoding="utf-8")
+    data = {"source": "a", "target": "b", "features": ["tag"]}
+    settings = Settings(**(with_members(2, steps=8).model_dump() | {"data": data}))
+    with one_thread(), forked:
+        plan(table, tmp_path / "start", overrides=settings).run("cpu").finish()
+        chosen = {"data": data, "training": settings.training.model_dump()}
+        train(table, out=tmp_path / "run", overrides=chosen, init=tmp_path / "start", device="cpu").finish()
+        assert train(table, out=tmp_path / "run", resume=True, device="cpu").finish().n_models == 2
 
 
 def test_the_model_that_members_replace_is_kept_until_theirs_is_there(out):
@@ -315,6 +333,11 @@ def test_a_table_that_can_be_read_once_is_enough_however_large(tmp_path, monkeyp
     assert isinstance(members, Members)
     given = pickle.loads(pickle.dumps(members._given))["pairs"]
     assert [tuple(pair) for pair in given.pairs] == [tuple(pair) for pair in PAIRS]
+
+
+def test_the_sources_of_the_test_table_are_known_to_members_too(tmp_path):
+    members = Members(plan(PAIRS, tmp_path / "run", overrides=with_members(2), test=PAIRS[:3]), PAIRS)
+    assert [tuple(pair) for pair in members._given["test"].pairs] == PAIRS[:3]
 
 
 def test_the_minutes_are_those_of_all_members_and_members_that_all_diverged_are_no_model(tmp_path):

@@ -93,7 +93,7 @@ def check_memory(updater: Updater, max_seconds: float) -> tuple[Measurement | No
     training, device = updater.settings.training, updater.device
     available, forecast = memory_of(str(device)), forecast_memory(updater)
     advice = "a smaller training.batch_tokens, with training.accumulate for the same update; training.recompute=true"
-    if forecast > available and device.type != "cuda":  # where it is no more than tried, and attention needs less
+    if forecast > available and device.type != "cuda":  # a GPU tries: a batch is split there
         text = f"about {gigabytes(forecast)} are needed, of {gigabytes(available)} on {device}; nothing was measured"
         return None, Check("memory", False, forecast, text, advice)
     try:

@@ -84,8 +84,11 @@ class Members:
     `seeds` are `training.seed` and those that follow, `diverged` has the error of each member that is left out. `pairs`
     and `valid` are what was planned.
 
-    Raises UsageError under `torchrun`, and RunError for members that were begun with other tables. The iteration raises
-    the error of a member that did not diverge, when the others have saved and stopped, and RunError when none is left.
+    A training is iterated once: a finished one gives no more events.
+
+    Raises UsageError under `torchrun` and for a model to start from that would be replaced, and RunError for members
+    that were begun with other tables or settings. The iteration raises the error of a member that did not diverge, when
+    the others have saved and stopped, and RunError when none is left.
     """
 
     def __init__(self, planned: Plan, pairs: Given, valid: Given | None = None, device: str = "auto") -> None:
@@ -102,11 +105,11 @@ class Members:
         }
         for seed in self.seeds if planned.are_members_resumed else ():
             self._check_begun(seed)
-        own, init = self.directory.path.resolve(), planned.init
-        if init is not None and not planned.are_members_resumed and Path(init).resolve().is_relative_to(own):
+        start = None if planned.start is None or planned.are_members_resumed else planned.start.path
+        if start is not None and Path(start).resolve().is_relative_to(self.directory.path.resolve()):
             what, hint = "members cannot start from the model that they replace", "another --out, or --members 1"
-            raise UsageError(what, where=str(init), hint=hint)
-        self._stopping = self._begun = False
+            raise UsageError(what, where=str(start), hint=hint)
+        self._stopping = self._begun = self._finished = False
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._queue: queue.Queue[tuple[int, object]] = queue.Queue()
 
@@ -128,14 +131,16 @@ class Members:
 
     def __iter__(self) -> Iterator[Event]:
         directory = self.directory
+        if self._finished:
+            return
         if self._begun:
-            what, hint = "these members were trained already", "resume them with train(…, resume=True)"
+            what, hint = "these members were interrupted", "resume them with train(…, resume=True)"
             raise UsageError(what, where=str(directory.path), hint=hint)
         with directory.locked():
-            self._begun = True
             directory.recover()
             if not self.planned.are_members_resumed:
                 directory.create(overwrite=self.planned.overwrite)
+            self._begun = True
             start = self.planned.start
             write_text(directory.recipe, recipe_of(self.settings, (), start.path if start else None))
             for seed in self.seeds:
@@ -148,19 +153,17 @@ class Members:
                     _close(process)
                 directory.restore_replaced()
             if not self._stopping:
-                yield self._join()
+                event = self._join()
+                self._finished = True
+                yield event
 
     # The runs
 
     def _settings_of(self, seed: int, minutes: float | None) -> Settings:
         """Return the settings of a member, with which it is trained by itself."""
-        data: dict[str, Any] = {"split_seed": self.settings.split_seed}
-        if self.planned.start is not None:  # whose features have names of their own
-            names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
-            columns = zip(names, self.settings.data.features, strict=True)
-            data["features"] = [f"{name}={column}" for name, column in columns]
         training = {"seed": seed, "members": 1, "max_minutes": minutes}
-        return Settings(**merge(self.settings.model_dump(), {"training": training, "data": data}))
+        changes = {"training": training, "data": {"split_seed": self.settings.split_seed}}
+        return Settings(**merge(self.settings.model_dump(), changes))
 
     def _check_begun(self, seed: int) -> None:
         """Raise RunError for a member that was begun with other tables or settings."""
@@ -173,11 +176,11 @@ class Members:
         changed = differences(recipe, self._settings_of(seed, recipe.training.max_minutes))
         if changed:
             raise RunError(
-                "the recipe of the run is not the one that its members were begun with",
-                where=str(self.directory.recipe),
-                got=", ".join(f"{name} = {now}" for name, (_, now) in changed.items()),
-                expected=", ".join(f"{name} = {before}" for name, (before, _) in changed.items()),
-                hint="restore it, or start again: --overwrite",
+                "the recipe of the run is not that of its member",
+                where=f"{self.directory.recipe} and {run.recipe}",
+                got=", ".join(f"{name} = {now}" for name, (_, now) in [*changed.items()][:5]),
+                expected=", ".join(f"{name} = {before}" for name, (before, _) in [*changed.items()][:5]),
+                hint="restore the one that was changed, or start again: --overwrite",
             )
 
     def _train(self) -> Iterator[Event]:
@@ -211,7 +214,12 @@ class Members:
         resume = run.recipe.exists()
         arguments: dict[str, Any] = {**self._given, "out": run.path, "resume": resume}
         if not resume:
-            arguments |= {"overrides": self._settings_of(seed, minutes), "init": self.planned.init}
+            settings = self._settings_of(seed, minutes)
+            if self.planned.start is not None:  # whose features have names of their own
+                names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
+                named = [f"{name}={column}" for name, column in zip(names, settings.data.features, strict=True)]
+                settings = Settings(**merge(settings.model_dump(), {"data": {"features": named}}))
+            arguments |= {"overrides": settings, "init": self.planned.init}
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM.format(path=sys.path)],
             stdin=subprocess.PIPE,
@@ -273,11 +281,11 @@ class Members:
             directory.write_held_out(*prepared.held_out_rows)
         replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
         directory.discard_replaced()
-        left_out = ", ".join(map(str, self.diverged))
+        left_out = "".join(f", but for seed {seed}, which diverged" for seed in self.diverged)
         event = Finished(
             sum(end.position.step for end in ends),
             sum(end.position.seconds for end in ends),
-            reason=f"all members are trained, of which {left_out} diverged" if left_out else "all members are trained",
+            reason=f"all members are trained{left_out}",
             chosen=metrics.chosen or "",
             metric=metrics.metric or "loss",
             value=math.nan if metrics.value is None else metrics.value,

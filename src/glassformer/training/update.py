@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.corpus import Corpus
 from glassformer.errors import RunError, is_out_of_memory
-from glassformer.inference.engines.torch import autocast, without_cudnn
+from glassformer.inference.engines.torch import autocast, avoid_cudnn
 from glassformer.paper.kernels.cpu import OwnThreads, batch_parts, has_own_threads, one_thread
 from glassformer.paper.kernels.dropout import drawing_from
 from glassformer.paper.model import Transformer
@@ -60,6 +61,7 @@ class Updater:
             weight_decay=training.weight_decay,
             fused=device.type in ("cpu", "cuda"),
         )
+        avoid_cudnn(device)
         self.max_tokens: int | None = None
         self.rate_factor = 1.0
         self.batch_parts = batch_parts(settings, device)
@@ -90,7 +92,7 @@ class Updater:
         when each parameter has its gradient, before it is clipped. Raises RunError when a single row does not fit;
         the weights are then those before the update.
         """
-        with one_thread() if has_own_threads(self.settings, self.device) else without_cudnn(self.device):
+        with one_thread() if has_own_threads(self.settings, self.device) else nullcontext():
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
             losses = self._accumulate(batches, n_tokens, step)

@@ -29,6 +29,7 @@ from glassformer.inference.engines.greedy_first import is_certain
 from glassformer.inference.engines.torch import (
     TorchEngine,
     autocast,
+    avoid_cudnn,
     find_device,
     get_weights,
     has_fast_bfloat16,
@@ -357,6 +358,31 @@ def test_a_batch_that_does_not_fit_into_memory_is_computed_in_halves(monkeypatch
         engine.score(pairs)
 
 
+def test_a_search_that_does_not_fit_into_memory_is_done_in_halves() -> None:
+    tried = []
+
+    def search_batch(rows: Sequence[int]) -> list[int]:
+        tried.append(len(rows))
+        if len(rows) > 2:
+            raise RuntimeError("MPS backend out of memory")
+        return [10 * row for row in rows]
+
+    found = list(engine_of(random_model())._halving([[3, 1, 2], [0]], search_batch))
+    assert (found, tried) == ([([3], [30]), ([1, 2], [10, 20]), ([0], [0])], [3, 1, 2, 1])
+
+
+def test_attention_on_a_gpu_is_not_that_of_cudnn() -> None:
+    was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        avoid_cudnn(CPU)
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+        avoid_cudnn(torch.device("cuda"))
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+
+
 def test_another_error_of_a_batch_is_no_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RuntimeError("CUDA error: an illegal memory access was encountered")
     monkeypatch.setattr(Transformer, "forward", mock.Mock(side_effect=error))
@@ -438,7 +464,7 @@ def test_where_openmp_gives_fewer_threads_than_asked_for_float32_is_used_and_sai
 def test_a_misspelt_precision_is_never_read_as_another(model: Transformer) -> None:
     for ask in (
         lambda: resolve_precision(CPU, "float16"),
-        lambda: autocast(CPU, "float16").__enter__(),
+        lambda: autocast(CPU, "float16"),
         lambda: TorchEngine.of([model], ascii68(), CPU, "float16"),
     ):
         with pytest.raises(SettingsError, match="precision 'float16' is not available") as caught:

@@ -1,7 +1,7 @@
 """The PyTorch engine, for a GPU and for bfloat16.
 
 A text's padded length depends on that text alone (its length, rounded up), and only equal padded lengths share a batch.
-On a CPU, samples are drawn for each text alone.
+Samples are drawn for each text alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import DeviceError, SettingsError, is_out_of_memory, nearest
@@ -53,7 +52,7 @@ SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at a
 
 def find_device(name: str) -> torch.device:
     """Return the device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError otherwise."""
-    if name == "cpu":  # a process that looked for a GPU cannot be forked any more
+    if name == "cpu":  # after a look for a GPU, no child that is forked could use one
         return CPU
     available = ["cpu"]
     if torch.cuda.is_available():
@@ -101,25 +100,22 @@ def _has_sound_bfloat16() -> bool:
     return is_sound
 
 
-@contextlib.contextmanager
-def autocast(device: torch.device, precision: str) -> Iterator[None]:
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
     """Return a context in which matrix products are computed in `precision`."""
     if resolve_precision(device, precision) == "float32":
-        yield
-        return
+        return contextlib.nullcontext()
     # The cache of autocast is one for all threads, and the first that leaves its context empties it.
-    with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu"), without_cudnn(device):
-        yield
+    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
 
 
-def without_cudnn(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which attention is not that of cuDNN, also where a backward pass computes it again.
+def avoid_cudnn(device: torch.device) -> None:
+    """Let PyTorch not compute attention on a GPU by cuDNN, in this process.
 
-    PyTorch prefers that one in bfloat16 on some GPUs. It prepares each new shape for tens of milliseconds, and most
-    batches have one.
+    It prefers cuDNN in bfloat16 on some GPUs, which prepares each new shape for tens of milliseconds. Most batches have
+    one: a step of training took 369 ms in place of 20 (docs/performance.md).
     """
-    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    return sdpa_kernel(kernels) if device.type == "cuda" else contextlib.nullcontext()
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @dataclass(frozen=True)
@@ -145,6 +141,7 @@ class TorchEngine:
         vocabulary = target.vocabulary
         precision = resolve_precision(device, precision)
         configure_memory()
+        avoid_cudnn(device)
         return cls(models, vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, device, precision)
 
     @classmethod
