@@ -413,7 +413,7 @@ def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Calla
         ("glassformer.paper.search.sampling", lambda module: module.truncate(np.ones(3, dtype=int), 1, 1.0)),
         (
             "glassformer.inference.engines.torch_cached",
-            lambda module: module._attention_of_one(*torch.ones(3, 2)),
+            lambda module: module._attention(*torch.ones(3, 2)),
         ),
         (
             "glassformer.training.objective",

@@ -180,8 +180,6 @@ def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path)
 
 
 def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
-    if "table" not in record:  # of an earlier version
-        return f"fingerprint {record.get('fingerprint', '')[:DIGITS]}"
     if name not in record:
         return "no validation table: held-out rows"
     return f"{int(record[rows]):,} rows with fingerprint {record[name][:DIGITS]}"

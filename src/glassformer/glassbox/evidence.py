@@ -6,7 +6,7 @@ Spearman's rank correlation of absolute values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -71,14 +71,13 @@ def head_effects(
     decoding: DecodingSettings | None = None,
     device: str = "auto",
     precision: str = "float32",
-    progress: Callable[[int], None] | None = None,
     where: Sequence[str] | None = None,
 ) -> HeadEffects:
     """Translate the sources once with the whole model, and once for each head, whose columns of W_O are zero in a copy.
 
     Pairs of one source (in NFC) are one item, and any of its targets is right. `ensemble` are further models whose
-    probabilities are averaged with those of the first; they stay whole. `progress` is called with 1 after each
-    translation of the table; `where[i]` names pair i in errors.
+    probabilities are averaged with those of the first; they stay whole. `where[i]` names pair i in
+    errors.
     """
     items = group_by_source(pairs)
     sources, references = [item.source for item in items], [item.references for item in items]
@@ -89,8 +88,6 @@ def head_effects(
         edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
         translator = Translator(edited, ensemble=ensemble, device=device, precision=precision)
         answers = translator.translate(sources, decoding=decoding, where=names)
-        if progress:
-            progress(1)
         return exact_matches([answer.text for answer in answers], references) > 0
 
     whole = right_with()

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -81,7 +82,7 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
             stay = chance.sample(range(len(beams)), chance.randint(1, len(beams)))
             parents = [[chance.randrange(len(beams[line])) for _ in range(width)] for line in stay]
             kept = list(zip(stay, parents, strict=True))
-            cache.select(torch.tensor([[line * len(beams[line]) + k for k in row] for line, row in kept]))
+            cache.select(np.array([[line * len(beams[line]) + k for k in row] for line, row in kept]))
             sources, beams = [sources[line] for line in stay], [[beams[line][k] for k in row] for line, row in kept]
 
 
@@ -89,7 +90,7 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
 def test_hypotheses_may_be_multiplied_before_the_first_step() -> None:
     model, sources = make(), [[3, 1], [4, 1, 5]]
     inference = Inference(model)
-    cache = inference.start(sources, 4).select(torch.tensor([[0, 0], [1, 1]]))
+    cache = inference.start(sources, 4).select(np.array([[0, 0], [1, 1]]))
     last = torch.tensor([[2, 7], [1, 8]])
     logits = inference.step(last, cache)
     for sentence, source in enumerate(sources):
@@ -120,7 +121,7 @@ def test_the_encoder_runs_once_and_on_tokens_alone_and_so_do_keys_and_values_of_
     projected: list[int] = []
     watch(monkeypatch, inference_module._Layer, "encode", lambda layer, x, *rest: encoded.append(len(x)))
     watch(monkeypatch, inference_module._Layer, "read_memory", lambda layer, memory, _: projected.append(len(memory)))
-    cache = inference.start(sources, 8).select(torch.tensor([[0, 0, 0], [1, 1, 1]]))
+    cache = inference.start(sources, 8).select(np.array([[0, 0, 0], [1, 1, 1]]))
     for t in range(4):
         inference.step(torch.full((2, 3), t), cache)
     assert encoded == [5, 5]  # tokens of both sentences, in each layer
@@ -135,9 +136,9 @@ def test_memory_is_not_copied_for_hypotheses() -> None:
         return [x.data_ptr() for layer in cache.memory for x in layer]
 
     before = places()
-    cache.select(torch.tensor([[0, 0, 0], [1, 1, 1]]))
+    cache.select(np.array([[0, 0, 0], [1, 1, 1]]))
     assert places() == before
-    cache.select(torch.tensor([[4, 3]]))  # only the second sentence stays, in the place of the first
+    cache.select(np.array([[4, 3]]))  # only the second sentence stays, in the place of the first
     assert [len(x) for layer in cache.memory for x in layer] == [1] * 4
     assert places() == before
 

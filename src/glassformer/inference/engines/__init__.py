@@ -33,11 +33,6 @@ OnAnswers = Callable[[Mapping[int, "list[Hypothesis]"]], None]
 class Engine(Protocol):
     """Computes answers and scores."""
 
-    @property
-    def precision(self) -> str:
-        """The precision of its products, such as "float32"."""
-        ...
-
     def start(self, sources: Sequence[Ids]) -> Any:
         """Return the state of a search for framed sources of one padded length, of which the last is the longest."""
         ...

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from glassformer.inference.engines.batches import on_every_core, padded_length, 
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.numpy_cached import Inference
-from glassformer.inference.engines.searches import Searches
+from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings
@@ -28,29 +27,15 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
 
 Array = NDArray[Any]
 
 CORE_WIDTH = 6  # a hypothesis is planned as so many: smaller batches stay in the caches of a core
 
 
-@dataclass
-class _Caches:
-    """The state of a search: one cache for each model."""
-
-    caches: list[Any]
-
-    def select(self, rows: Int[Array, "N2 K2"]) -> _Caches:
-        for cache in self.caches:
-            cache.select(rows)
-        return self
-
-
 class NumPyEngine:
     """Searches and scores with a Transformer, or with the mean of the probabilities of several (an ensemble)."""
-
-    precision = "float32"
 
     def __init__(self, models: Sequence[Inference | Compiled], target: Tokenizer) -> None:
         self.models, vocabulary = models, target.vocabulary
@@ -89,19 +74,19 @@ class NumPyEngine:
         for rows, found in zip(batches, self.on_every_core(search_batch, batches), strict=True):
             yield dict(zip(rows, found, strict=True))
 
-    def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
+    def start(self, sources: Sequence[Sequence[int]]) -> Caches:
         """Return the state of a search for sources of one padded length, of which the last is the longest."""
         length = len(sources[-1])
         if len(sources) > 1:
             length = max(length, min(padded_length(length), self._n_positions or 2**62))
-        return _Caches([model.start(sources, length) for model in self.models])
+        return Caches([model.start(sources, length) for model in self.models])
 
-    def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+    def step(self, last: NDArray[np.int64], state: Caches) -> tuple[LogProbs, Caches]:
         """Return the log-probabilities of the next tokens; the step function of a search."""
         check_time_limit()
         return self._log_probs_type(self._log_probs(last, state)), state
 
-    def _log_probs(self, last: NDArray[np.int64], state: _Caches) -> Float[Array, "N K V"]:
+    def _log_probs(self, last: NDArray[np.int64], state: Caches) -> Float[Array, "N K V"]:
         """The log of the mean probability over models; for one model its log-softmax."""
         found = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
         if len(found) == 1:
@@ -113,7 +98,7 @@ class NumPyEngine:
         """Return the log-probabilities of `Engine.score`."""
         results: list[list[float]] = [[] for _ in pairs]
 
-        def read(last: Array, following: Array, state: _Caches) -> Array:
+        def read(last: Array, following: Array, state: Caches) -> Array:
             return self._log_probs(last, state)[np.arange(len(last)), 0, following]  # type: ignore[no-any-return]
 
         for row, scores in self._teacher_forced(pairs, read):
@@ -128,14 +113,14 @@ class NumPyEngine:
         return self._teacher_forced(pairs, lambda last, _, state: self.models[0].state(last, state.caches[0]))
 
     def _teacher_forced(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], read: Callable[[Array, Array, _Caches], Array]
+        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], read: Callable[[Array, Array, Caches], Array]
     ) -> Iterator[tuple[int, Array]]:
         """Yield each pair's number and what is read at its target positions: a function of a token and the next one."""
 
         @np.errstate(all="ignore")
         def read_batch(rows: Sequence[int]) -> list[Array]:
             sources, targets = zip(*(pairs[row] for row in rows), strict=True)
-            state = _Caches([model.start(sources, max(map(len, sources))) for model in self.models])
+            state = Caches([model.start(sources, max(map(len, sources))) for model in self.models])
             longest = max(map(len, targets))
             ids = np.array([[*target, *[0] * (longest - len(target))] for target in targets])
             found = []

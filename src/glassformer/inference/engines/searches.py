@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError
 from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, greedy_search, sample
@@ -20,6 +22,19 @@ from glassformer.paper.settings import DecodingSettings
 
 UNCERTAIN = 5e-4
 """Margin (nats) below which a text is searched again alone; the rounding of a batch was below 5e-5."""
+
+
+@dataclass
+class Caches:
+    """The state of a search: one cache for each model, changed in place."""
+
+    caches: list[Any]
+
+    def select(self, rows: NDArray[np.int64]) -> Caches:
+        """Keep the hypotheses `rows` in all of them."""
+        for cache in self.caches:
+            cache.select(rows)
+        return self
 
 
 @dataclass(frozen=True)

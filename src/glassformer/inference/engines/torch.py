@@ -24,9 +24,9 @@ from torch.overrides import TorchFunctionMode
 from glassformer.errors import DeviceError, SettingsError, is_out_of_memory, nearest
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.greedy_first import AnswerBatches
-from glassformer.inference.engines.searches import Searches
+from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch_cached import Cache, Inference
+from glassformer.inference.engines.torch_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.kernels.cpu import configure_memory, one_thread, take_one_thread
 from glassformer.paper.model import Transformer
@@ -191,12 +191,12 @@ class TorchEngine:
             return [Inference(model, dtype) for model in self.models]
 
     @torch.inference_mode()
-    def start(self, sources: Sequence[Sequence[int]]) -> _Caches:
+    def start(self, sources: Sequence[Sequence[int]]) -> Caches:
         """Return the state of a search for sources of one padded length, of which the last is the longest."""
-        return _Caches([model.start(sources, self._padded(len(sources[-1]))) for model in self._prepared])
+        return Caches([model.start(sources, self._padded(len(sources[-1]))) for model in self._prepared])
 
     @torch.inference_mode()
-    def step(self, last: NDArray[np.int64], state: _Caches) -> tuple[LogProbs, _Caches]:
+    def step(self, last: NDArray[np.int64], state: Caches) -> tuple[LogProbs, Caches]:
         """Return the log-probabilities of the next tokens; the step function of a search."""
         check_time_limit()
         ids = torch.from_numpy(last).to(self.device)
@@ -271,19 +271,6 @@ class TorchEngine:
         finally:
             for model, was_training in zip(self.models, were_training, strict=True):
                 model.train(was_training)
-
-
-@dataclass
-class _Caches:
-    """The state of a search: one cache for each model."""
-
-    caches: list[Cache]
-
-    def select(self, rows: NDArray[np.int64]) -> _Caches:
-        kept = torch.from_numpy(rows).to(self.caches[0].past[0].device)
-        for cache in self.caches:
-            cache.select(kept)
-        return self
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:

@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -67,16 +69,6 @@ def _attention(
     query, key, value = (x.transpose(1, 2) for x in (query, key, value))
     heads = F.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
     return heads.transpose(1, 2).flatten(2)
-
-
-def _attention_of_one(
-    query: Float[Tensor, "R H d_k"],
-    key: Float[Tensor, "R S H d_k"],
-    value: Float[Tensor, "R S H d_v"],
-    mask: Float[Tensor, "R S"] | None = None,
-) -> Float[Tensor, "R C"]:
-    """The same for one query per row."""
-    return _attention(query[:, None], key, value, mask)[:, 0]
 
 
 class _Norm:
@@ -143,13 +135,11 @@ class _Layer:
 
         def attend(y: Tensor) -> Tensor:
             query, key, value = self.self_attention.split(self.self_attention.project(y))
-            return self.self_attention.w_o(_attention_of_one(query, *cache.write(i, key, value)))
+            return self.self_attention.w_o(_attention(query[:, None], *cache.write(i, key, value))[:, 0])
 
         def attend_memory(y: Tensor) -> Tensor:
             key, value = cache.memory[i]
             query = self.query(y).view(len(key), -1, *key.shape[2:])  # [N K H d_k]
-            if query.shape[1] == 1:
-                return self.cross_out(_attention_of_one(query[:, 0], key, value, cache.memory_mask))
             return self.cross_out(_attention(query, key, value, cache.memory_mask).flatten(0, 1))
 
         x = self.add_and_norm(self.self_attention_norm, x, attend)
@@ -183,10 +173,10 @@ class Cache:
         if self.length == len(self.past[0]):
             self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
 
-    def select(self, rows: Int[Tensor, "N2 K2"]) -> Cache:
+    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Cache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
-        n_hypotheses = self.past[0].shape[2] // len(self.memory[0][0])
-        sentences, hypotheses = _Kept.of(rows[:, 0] // n_hypotheses), _Kept.of(rows.flatten())
+        n_hypotheses, device = self.past[0].shape[2] // len(self.memory[0][0]), self.past[0].device
+        sentences, hypotheses = (_Kept.of(each, device) for each in (rows[:, 0] // n_hypotheses, rows.flatten()))
         self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
         if self.memory_mask is not None:
             self.memory_mask = sentences.of_axis(0, self.memory_mask)
@@ -196,14 +186,16 @@ class Cache:
 
 @dataclass(frozen=True)
 class _Kept:
-    """The lines to keep, in their new order; `moved` are the positions that get another line."""
+    """The lines to keep, in their new order; `moved` are the positions that get another line, which is `new`."""
 
     lines: Int[Tensor, " n"]
     moved: Int[Tensor, " m"]
+    new: Int[Tensor, " m"]
 
     @classmethod
-    def of(cls, lines: Int[Tensor, " n"]) -> _Kept:
-        return cls(lines, (lines != torch.arange(len(lines), device=lines.device)).nonzero()[:, 0])
+    def of(cls, lines: Int[NDArray[Any], " n"], device: torch.device) -> _Kept:
+        moved = np.flatnonzero(lines != np.arange(len(lines)))
+        return cls(*(torch.from_numpy(each).to(device) for each in (lines, moved, lines[moved])))
 
     def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
         """The lines of `x` along axis `dim`, changed in place unless there are more lines than before.
@@ -215,7 +207,7 @@ class _Kept:
             return x.index_select(dim, self.lines)
         if len(self.moved):
             used = x[:length]
-            used.index_copy_(dim, self.moved, used.index_select(dim, self.lines[self.moved]))
+            used.index_copy_(dim, self.moved, used.index_select(dim, self.new))
         return x if n == x.shape[dim] else x.narrow(dim, 0, n)
 
 
