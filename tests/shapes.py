@@ -102,7 +102,14 @@ def has_shape(hint: Any) -> bool:
 
 
 class _Names(dict[str, Any]):
-    """The names of a module, where one that is for type checkers only is Any."""
+    """The names of a module, where one that is for type checkers only is Any, and an alias what it stands for."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        alias = getattr(value, "__origin__", value)
+        if type(alias).__name__ != "TypeAliasType":  # NDArray is one from NumPy 2.5 on
+            return value
+        return alias.__value__ if alias is value else alias.__value__[value.__args__]
 
     def __missing__(self, name: str) -> Any:
         return getattr(builtins, name, Any)
