@@ -270,9 +270,8 @@ class Members:
         files = [ModelFile.load(self.run(seed).path) for seed in finished]
         joined = join(files)
         translator = Translator(joined, device=self.device)
-        chosen = (
-            f"{counted(len(files), 'member')}, with the seed{'s'[: len(files) - 1]} {', '.join(map(str, finished))}"
-        )
+        chosen = f"{counted(len(files), 'member')}, with the {'seed' if len(files) == 1 else 'seeds'} "
+        chosen += ", ".join(map(str, finished))
         metrics = _measured(translator, prepared.valid_pairs, files).model_copy(update={"chosen": chosen})
         calibration = prepared.calibrate(joined, self.device)
         prepared.write_ledger(directory.ledger)
