@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.batches import padding_fraction, plan_batches
+from glassformer.data.batches import plan_batches
 
 quick = settings(max_examples=50, deadline=None)
 lengths_of_rows = st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), max_size=60)
@@ -38,10 +37,3 @@ def test_the_plan_is_the_one_made_row_by_row(lengths, batch_tokens, seed, epoch,
     for batch in plan:  # within the budget on either side, padding included
         padded = len(batch) * max(max(source[batch].tolist()), max(target[batch].tolist()))
         assert padded <= batch_tokens or len(batch) == 1
-
-
-def test_the_padding_fraction_is_counted_by_hand():
-    batches = [np.array([0, 1]), np.array([2])]
-    assert padding_fraction([np.array([3, 5, 7])], batches) == pytest.approx(2 / 17)
-    assert padding_fraction([np.array([4, 4])], [np.array([0, 1])]) == 0
-    assert padding_fraction([np.empty(0, np.int64)], []) == 0

@@ -129,8 +129,7 @@ def _started(event: Any) -> str:
     return (
         f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
         f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
-        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch; "
-        f"{100 * event.padding_fraction:.1f} % of the positions in attention are padding{resumed}"
+        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch{resumed}"
     )
 
 

@@ -74,10 +74,3 @@ def _starts(order: NDArray[np.int32], source: Lengths, target: Lengths, batch_to
                 starts.append(position)
                 position, longest = position + 1, length
     return starts
-
-
-def padding_fraction(sides: Sequence[Lengths], batches: Sequence[NDArray[Any]]) -> float:
-    """Fraction of padded positions without a token, 0 to 1. Only attention computes them."""
-    n_positions = sum(int(lengths[batch].max()) * len(batch) for lengths in sides for batch in batches)
-    n_tokens = sum(int(lengths[batch].sum(dtype=np.int64)) for lengths in sides for batch in batches)
-    return 1 - n_tokens / n_positions if n_positions else 0.0

@@ -58,18 +58,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Started(Event):
-    """Training begins, or continues in a resumed run.
-
-    `padding_fraction` is the fraction of padded positions without a token in the first epoch, 0 to 1. `changes` are the
-    settings that a resumed run changes.
-    """
+    """Training begins, or continues in a resumed run, of which `changes` are the settings that are changed."""
 
     train_rows: int
     valid_rows: int
     n_parameters: int
     steps: int
     steps_per_epoch: int
-    padding_fraction: float
     device: str
     precision: str
     resumed: bool

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.data.batches import batches_of_epoch, padding_fraction
+from glassformer.data.batches import batches_of_epoch
 from glassformer.errors import DivergedError, UsageError
 from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, resolve_precision, set_weights
 from glassformer.inference.translator import Translator
@@ -206,7 +206,7 @@ class Run:
 
     def _started(self) -> Started:
         corpus, training, position = self.prepared.train, self.settings.training, self.position
-        batches = batches_of_epoch(corpus, training, 0)
+        n_batches = len(batches_of_epoch(corpus, training, 0))
         return Started(
             position.step,
             position.seconds,
@@ -214,8 +214,7 @@ class Run:
             valid_rows=len(self.prepared.valid_pairs),
             n_parameters=count_parameters(self.settings.model, *map(len, self.prepared.tokenizers)),
             steps=training.steps,
-            steps_per_epoch=math.ceil(len(batches) / training.accumulate),
-            padding_fraction=padding_fraction((corpus.source.lengths, corpus.target.lengths), batches),
+            steps_per_epoch=math.ceil(n_batches / training.accumulate),
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,

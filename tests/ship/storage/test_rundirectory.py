@@ -345,7 +345,7 @@ def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path
 
 def test_the_history_is_one_json_object_per_line(tmp_path):
     directory = RunDirectory(tmp_path)
-    directory.record(Started(0, 0.0, 90, 10, 1234, 500, 5, 0.25, "cpu", "float32", False).to_json())
+    directory.record(Started(0, 0.0, 90, 10, 1234, 500, 5, "cpu", "float32", False).to_json())
     sample = Sample("1845-01-05", "é", "January")
     directory.record(Validated(5, 1.5, 0.7, "exact_match", 0.5, True, (sample,)).to_json())
     directory.record(Saved(5, 1.5, Path("not-utf8-\udcff")).to_json())
