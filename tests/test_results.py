@@ -28,11 +28,11 @@ def trained(
     return report
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_held_out_date_is_wrong_but_by_chance_one_of_a_thousand(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "least"), [(1, 1.0), (2, 0.999), (3, 1.0)])
+def test_held_out_dates_are_right(seed: int, least: float, tmp_path: Path) -> None:
     rows = [Pair(*row) for row in dates(10_000, seed)]
     report = trained(rows[:9_000], rows[9_000:], tmp_path / "run", seed=seed)
-    assert report.metrics["exact_match"].value >= 0.999
+    assert report.metrics["exact_match"].value >= least
 
 
 @pytest.mark.data

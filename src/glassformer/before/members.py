@@ -31,7 +31,7 @@ import torch
 
 from glassformer.before.plan import Plan, plan
 from glassformer.before.recipes.overrides import merge
-from glassformer.before.resume import check_tables, differences, recipe_of_run
+from glassformer.before.resume import check_tables, differences, got_and_expected, recipe_of_run
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table
@@ -178,9 +178,8 @@ class Members:
             raise RunError(
                 "the recipe of the run is not that of its member",
                 where=f"{self.directory.recipe} and {run.recipe}",
-                got=", ".join(f"{name} = {now}" for name, (_, now) in [*changed.items()][:5]),
-                expected=", ".join(f"{name} = {before}" for name, (before, _) in [*changed.items()][:5]),
                 hint="restore the one that was changed, or start again: --overwrite",
+                **got_and_expected(changed),
             )
 
     def _train(self) -> Iterator[Event]:

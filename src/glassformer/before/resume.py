@@ -96,8 +96,7 @@ def _check_recipe(saved: SavedRun, path: Path) -> None:
     raise RunError(
         "the recipe was changed after this run began",
         where=str(path),
-        got=", ".join(f"{name} = {now}" for name, (_, now) in [*edited.items()][:5]),
-        expected=", ".join(f"{name} = {before}" for name, (before, _) in [*edited.items()][:5]),
+        **got_and_expected(edited),
         hint="restore the old recipe.toml, and change a setting with --resume --set NAME=VALUE; "
         "or start a new run with the changed one: --recipe",
     )
@@ -110,6 +109,13 @@ def differences(before: Settings, after: Settings) -> dict[str, tuple[Any, Any]]
     """Full name of each setting that differs -> both values, as JSON values."""
     old, new = (flat(settings.model_dump(mode="json")) for settings in (before, after))
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
+
+
+def got_and_expected(found: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
+    """Return what an error says of the first differences: each setting with its value now, and with that before."""
+    first = [*found.items()][:5]
+    got, expected = (", ".join(f"{name} = {values[i]}" for name, values in first) for i in (1, 0))
+    return {"got": got, "expected": expected}
 
 
 def changes_of(before: Settings, after: Settings, step: int, where: Path) -> tuple[Change, ...]:

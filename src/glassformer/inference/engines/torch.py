@@ -232,13 +232,13 @@ class TorchEngine:
         """
         waiting = list(reversed(batches))
         while waiting:
-            batch, found = waiting.pop(), None
+            batch = waiting.pop()
             try:
                 found = compute(batch)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-            if found is not None:
+            else:
                 yield batch, found
                 continue
             if self.device.type == "cuda":  # now that the error is gone, and with it what it had in memory
