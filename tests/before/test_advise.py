@@ -333,6 +333,6 @@ def test_the_order_of_rows_is_no_reason():
     ],
 )
 def test_real_tables_get_the_tokens_that_people_would_choose(data_dir: Path, path, wanted):
-    advice = advise(read_table(str(data_dir / path), DataSettings()).pairs)
+    advice = advise(read_table(str(data_dir / path), DataSettings(source=0, target=1)).pairs)
     assert kinds(advice) == wanted
     Settings(**advice.settings)

@@ -69,7 +69,15 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
     )
     notices = {notice.kind: notice for notice in planned.notices}
-    assert notices.keys() == {"first row", "also trained on", "audit", "too long", "unknown tokens", "short limit"}
+    assert notices.keys() == {
+        "first row",
+        "reading",
+        "also trained on",
+        "audit",
+        "too long",
+        "unknown tokens",
+        "short limit",
+    }
     assert notices["short limit"].text == (
         "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
         "longer answers are cut off"
@@ -120,8 +128,11 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, table, a
     assert not (tmp_path / "run").exists()
 
 
-def test_columns_in_another_order_are_refused(tmp_path, table):
+def test_columns_in_another_order_are_found_by_name_and_others_are_refused(tmp_path, table):
     turned = write_csv(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
-    for beside in ({"valid": turned}, {"test": turned}):
-        with pytest.raises(ColumnError, match="source and target are other columns"):
-            plan(table, tmp_path / "run", **beside)
+    other = write_csv(tmp_path / "other.csv", [("id", "iso", "word"), *((i, a, b) for i, (a, b) in enumerate(ROWS))])
+    for name in ("valid", "test"):
+        read = getattr(plan(table, tmp_path / "run", **{name: turned}), name)
+        assert read.pairs == ROWS[1:]
+        with pytest.raises(ColumnError, match="does not have the columns of the training"):
+            plan(table, tmp_path / "run", **{name: other})

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TakenColumn, TakenColumns
 
 
 def assert_is_for_people(answer, code: int, *parts: str) -> None:
@@ -309,7 +310,10 @@ def assert_is_seen(text: str) -> None:
 
 def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     model = ModelFile.load(run)
-    data = model.data.model_copy(update={"table": EVIL, "columns": (EVIL, EVIL)})
+    columns = TakenColumns(
+        inputs=(TakenColumn(name=EVIL, position=0),), target=TakenColumn(name=EVIL, position=1), width=2
+    )
+    data = model.data.model_copy(update={"table": EVIL, "columns": columns})
     metrics = model.metrics.model_copy(update={"metric": EVIL})
     replace(model, data=data, versions={EVIL: EVIL}, metrics=metrics).save(tmp_path / "m.safetensors")
     answer = call("info", tmp_path / "m.safetensors")

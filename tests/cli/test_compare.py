@@ -113,6 +113,10 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
         "the models have different inputs: each row is compared by itself",
         40,
     )
-    other = call("compare", tmp_path / "two", tmp_path / "one", table)
+    assert found_of(call, tmp_path / "two", tmp_path / "one", table)["notes"] == both["notes"]
+    reverse = ("--source", "form", "--target", "lemma")
+    done = call("train", table, "--out", tmp_path / "reverse", *reverse, *small(training__steps="3"), "-q")
+    assert done.code == 0, done.err
+    other = call("compare", tmp_path / "one", tmp_path / "reverse", table)
     assert other.code == 1
     assert "the models do not read the same rows and targets of the table" in other.err

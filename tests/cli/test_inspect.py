@@ -120,9 +120,9 @@ def test_the_rows_nearest_to_an_answer_are_those_of_the_library(tmp_path, call, 
     assert first.split() == [str(row["row"]), row["source"], *row["target"].split(), "1.0000"]
     assert f"'{row['target'][0]}'" in answer.out.partition("the nearest state of each token")[2]
     assert "200 rows read, 200 kept" in answer.err
-    other = table_of(tmp_path / "other.csv", [("source", "target"), ("1", "x")])
+    other = table_of(tmp_path / "other.csv", [("source", "iso", "target"), ("1", "x", "y")])
     for words, code, part in (
-        (("1", "--table", other), 2, "there is no column 'iso'"),
+        (("1", "--table", other), 2, "does not have the columns of the training"),
         (("--table", table), 2, "--table needs a text, and no --analogy"),
         (("1", "--analogy", "1", "2", "3", "--table", table), 2, "--table needs a text, and no --analogy"),
         (("1", "--target", "x"), 2, "--target and --feature are for the rows of a table"),

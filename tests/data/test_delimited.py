@@ -13,6 +13,7 @@ import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -140,7 +141,7 @@ def test_all_rows_of_a_valid_table_are_kept_except_those_that_are_too_long(rows,
     too_long = [len(written([row], quoting=quoting, lineterminator=end)) > 100 for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
-        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True), []))
     assert [bool(row.fault) for row in found] == too_long
     assert [tuple(row.cells) for row in found] == [
         () if long else row for row, long in zip(rows, too_long, strict=True)
@@ -158,7 +159,7 @@ def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
     text = "".join((row if isinstance(row, str) else ",".join(row)) + "\n" for row in rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "MAX_ROW_CHARACTERS", limit)
-        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+        found = list(csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True), []))
     starts = [row.line or 0 for row in found] + [len(rows) + 1]
     assert starts[0] == 1
     assert starts == sorted(set(starts))
@@ -190,7 +191,7 @@ for text in (
     '"' * 500_001,
 ):
     for delimited.MAX_ROW_CHARACTERS in (60, 2**24):
-        rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True)))
+        rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True), []))
         assert any(row.fault for row in rows)
 """
 
@@ -204,10 +205,11 @@ def test_time_grows_no_faster_than_the_file():
 def test_memory_stays_bounded_after_a_quote_that_is_never_closed(monkeypatch):
     """Half a megabyte behind the quote, of which four thousand characters may be held."""
     monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
-    lines = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**14))
+    rows = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**14))
+    lines = SimpleNamespace(readline=lambda _limit: next(rows, b""))
     tracemalloc.start()
     try:
-        n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True)))
+        n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True), []))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -34,13 +34,13 @@ CSV = (
 
 def parts_of(path: Path, out: Path, data: DataSettings = SKIP, valid: float = 1, test: float = 0):
     table = read_table(path, data)
-    return table, write_parts(table, data, split(table.pairs, valid, test, seed=1), out)
+    return table, write_parts(table, split(table.pairs, valid, test, seed=1), out)
 
 
 def test_rows_of_csv_are_copied_byte_for_byte_with_the_header_and_all_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(CSV)
-    rows = dict(raw_rows(str(path), SKIP))
+    rows = dict(raw_rows(str(path), read_table(path, SKIP)))
     assert b"".join(text for (text,) in rows.values()) == CSV.removeprefix(b"\xef\xbb\xbf")
     assert (rows[0], rows[1]) == ((b'"source",target,note\r\n',), (b'a,1,"two\nlines"\r\n',))
     _, files = parts_of(path, tmp_path / "out")

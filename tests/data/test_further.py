@@ -13,7 +13,7 @@ from glassformer.paper.settings import DataSettings
 def columns_of(path: Path, text: str, most: int = 20, **data: object) -> dict[str, list[str]]:
     path.write_text(text)
     settings = DataSettings.model_validate(data)
-    return further_columns(read_table(path, settings), settings, most)
+    return further_columns(read_table(path, settings), most)
 
 
 def test_each_kept_pair_has_its_cells_whatever_the_columns_are_called(tmp_path: Path) -> None:
@@ -35,7 +35,9 @@ def test_features_are_further_columns_and_texts_are_not(tmp_path: Path) -> None:
 
 
 def test_columns_without_a_name_of_their_own_have_their_position(tmp_path: Path) -> None:
-    assert columns_of(tmp_path / "a.tsv", "a\t1\tx\nb\t2\ty\n", header="no") == {"column 2": ["x", "y"]}
+    assert columns_of(tmp_path / "a.tsv", "a\t1\tx\nb\t2\ty\n", header="no", source=0, target=1) == {
+        "column 2": ["x", "y"]
+    }
     found = columns_of(tmp_path / "b.csv", "source,target,k,k\na,1,x,p\nb,2,y,q\n", header="yes")
     assert found == {"k (column 2)": ["x", "y"], "k (column 3)": ["p", "q"]}
 
@@ -50,15 +52,15 @@ def test_the_files_of_a_folder_follow_each_other(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.csv").write_text("source,target,kind\na,1,x\nb,,x\n")
     (folder / "b.csv").write_text("source,target,kind\nc,3,y\n")
-    assert further_columns(read_table(folder, DataSettings()), DataSettings(), 20) == {"kind": ["x", "y"]}
+    assert further_columns(read_table(folder, DataSettings()), 20) == {"kind": ["x", "y"]}
 
 
 def test_pairs_from_python_and_parallel_texts_have_none(tmp_path: Path) -> None:
-    assert further_columns(as_table([("a", "1")]), DataSettings(), 20) == {}
+    assert further_columns(as_table([("a", "1")]), 20) == {}
     (tmp_path / "a.en").write_text("a\nb\n")
     (tmp_path / "a.de").write_text("1\n2\n")
     path = f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}"
-    assert further_columns(read_table(path, DataSettings()), DataSettings(), 20) == {}
+    assert further_columns(read_table(path, DataSettings()), 20) == {}
 
 
 def test_a_damaged_cell_of_a_further_column_is_empty_and_its_row_is_kept(tmp_path: Path) -> None:

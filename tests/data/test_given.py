@@ -112,7 +112,7 @@ def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch
     assert list(table.rows) == [1, 2]
     assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == ENTRIES
     assert (table.ledger.read, table.ledger.kept) == (6, 2)
-    assert table.taken == ("word (column 1)", "ipa (column 2)")
+    assert table.labels == ("word (column 1)", "ipa (column 2)")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,8 +125,8 @@ def test_numbers_are_text_and_na_is_missing():
     assert [str(entry.reason) for entry in table.ledger.entries] == ["missing value"]
 
 
-def test_a_missing_value_stops_unless_rows_are_to_be_skipped():
-    with pytest.raises(TableError, match=r"3 damaged rows.*\n.*\n.*row 3: missing value"):
+def test_a_missing_value_goes_to_the_ledger_and_another_value_stops():
+    with pytest.raises(TableError, match=r"1 damaged row\n.*\n.*row 6: value that is not text"):
         read(Pandas(), SKIP.model_copy(update={"bad_rows": "stop"}))
 
 
@@ -157,7 +157,7 @@ def test_a_frame_is_trained_on(tmp_path):
     frame.columns = ["word", "ipa"]
     planned = plan(frame, tmp_path / "run", overrides={"data.source": "word", "data.target": "ipa"})
     assert planned.table.ledger.kept == 30
-    assert planned.prepared.data.columns == ("word (column 0)", "ipa (column 1)")
+    assert planned.prepared.data.column_labels == ("word (column 0)", "ipa (column 1)")
 
 
 # Arrow

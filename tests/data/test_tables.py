@@ -103,7 +103,7 @@ def test_every_format_and_compression_gives_the_same_pairs(folder, suffix, packi
     assert table.ledger.counts() == {"read": len(ROWS), "kept": len(ROWS)}
     named = suffix in ("jsonl", "ndjson", "parquet")
     assert (table.header, table.columns) == (named, ("source", "target") if named else None)
-    assert table.taken == (("source (column 0)", "target (column 1)") if named else ("column 0", "column 1"))
+    assert table.labels == (("source (column 0)", "target (column 1)") if named else ("column 0", "column 1"))
     column = read_column(path, 1, DataSettings())
     assert column.cells == [row[1] for row in ROWS]
     for found in (table, column):  # a table with names of its own has no first row to guess
@@ -118,7 +118,7 @@ def test_two_parallel_text_files_are_one_table(folder, packing):
     table = read_table(f"{one},{other}", DataSettings())
     assert table.pairs == ROWS
     assert (table.format, table.header, table.columns) == ("parallel text", False, (str(one), str(other)))
-    assert table.taken == (f"{one} (column 0)", f"{other} (column 1)")
+    assert table.labels == (f"{one} (column 0)", f"{other} (column 1)")
     assert pairs_of(f"{one},{other}", DataSettings(source=1, target=0)) == [row[::-1] for row in ROWS]
     assert read_lines(one) == [row[0] for row in ROWS]
 
@@ -196,14 +196,15 @@ def test_values_of_json_and_parquet_keep_their_written_form_and_other_columns_ar
     [
         ("source,target", {}, True, True),
         (" Word , IPA", {}, True, True),
-        ("id,en,nl", {}, True, True),
+        ("text,en,label", {}, True, True),
         ("woord,uitspraak", {}, False, True),
         ("woord,uitspraak", {"header": "yes"}, True, False),
         ("source,target", {"header": "no"}, False, False),
         ("woord,uitspraak", {"source": "woord", "target": "uitspraak"}, True, False),
         ("woord,uitspraak", {"source": "uitspraak", "target": 0}, True, False),
         ("source,source", {}, False, True),
-        ("source,target,", {}, False, True),
+        ("source,target,", {}, True, True),
+        (",source,target", {}, True, True),
         ("0,1", {"source": "0", "target": "1"}, False, True),
         ("1845-01-05,1467-07-28", {}, False, True),
     ],
@@ -226,7 +227,6 @@ THREE = "id,source,target\n1,a,b\n"
 @pytest.mark.parametrize(
     ("text", "data", "pair", "taken"),
     [
-        ("id,source,2\ni,s,t\n", {}, ("i", "s"), ("id (column 0)", "source (column 1)")),
         ("id,source,2\ni,s,t\n", {"source": 2, "target": "0"}, ("t", "i"), ("2 (column 2)", "id (column 0)")),
         ("id,target,source\ni,t,s\n", {}, ("s", "t"), ("source (column 2)", "target (column 1)")),
         ("x,y\na,b\n", {"source": 1}, ("b", "a"), ("y (column 1)", "x (column 0)")),
@@ -238,7 +238,7 @@ def test_columns_are_taken_by_name_or_position_or_are_source_and_target_or_what_
     folder, text, data, pair, taken
 ):
     table = read_table(put(folder, "a.csv", text), DataSettings(header="yes", **data))
-    assert (table.pairs, table.taken) == ([pair], taken)
+    assert (table.pairs, table.labels) == ([pair], taken)
 
 
 @pytest.mark.parametrize(
@@ -250,8 +250,8 @@ def test_columns_are_taken_by_name_or_position_or_are_source_and_target_or_what_
         (THREE, 1, "9" * 5000, (f"no column {'9' * 59}…\n",)),
         (THREE, "s" * 9999, 1, (f"no column '{'s' * 59}…'",)),
         (THREE, "source", 1, ("got: source (column 1)", "different columns of: id | source | target")),
-        (THREE, "source", None, ("the source column is set, but the target column is not", "set it with --target")),
-        (THREE, None, "source", ("the target column is set, but the source column is not", "set it with --source")),
+        ("a,b,c\n1,x,y\n", "a", None, ("the source column is set, but the target column is not", "--target b")),
+        ("a,b,c\n1,x,y\n", None, "a", ("the target column is set, but the source column is not", "--source b")),
         ("huis,h œy s\n", "woord", 1, ("no column 'woord', because", "got: the first row huis | h œy s", "--header")),
         ("x,x\na,b\n", "x", 1, ("2 columns are named 'x'", "give its position instead, for example 0")),
     ],
@@ -262,13 +262,11 @@ def test_a_missing_column_is_an_error_that_lists_the_columns(folder, text, sourc
     assert (error.where, [part for part in parts if part not in str(error)], error.exit_code) == (str(path), [], 2)
 
 
-def test_a_member_that_the_first_json_object_lacks_can_be_null_in_it(folder):
+def test_a_member_that_the_first_json_object_lacks_is_a_column(folder):
     data = DataSettings(source="x", features=("tags",), target="y")
-    rows = '{"x": "a", "y": "b"%s}\n{"x": "c", "y": "d", "tags": "N;V"}\n'
-    error = failure(ColumnError, read_table, put(folder, "a.jsonl", rows % ""), data)
-    assert error.hint == ("valid: x, y; the columns are the members of the first object: add one that it lacks as null")
-    skipped = data.model_copy(update={"bad_rows": "skip"})
-    assert list(read_table(put(folder, "b.jsonl", rows % ', "tags": null'), skipped).rows) == [2]
+    table = read_table(put(folder, "a.jsonl", '{"x": "a", "y": "b"}\n{"x": "c", "y": "d", "tags": "N;V"}\n'), data)
+    assert list(table.rows) == [2]
+    assert entries_of(table.ledger) == [(1, 1, "missing value ('tags' is missing or null)")]
 
 
 # --- Rows that are not kept ---
@@ -286,6 +284,12 @@ def test_a_member_that_the_first_json_object_lacks_can_be_null_in_it(folder):
         ),
         ("a.tsv", "\n\nsource\ttarget\na\tb\n", [3], [(1, 1, "blank line"), (2, 2, "blank line")]),
         ("a.jsonl", '{"x":"a","y":"b"}\n \n{"x":"c","y":"d"}', [1, 3], [(2, 2, "blank line")]),
+        (
+            "a.jsonl",
+            '{"x":"a"}\n{"x":null,"y":"b"}\n{"x":"c","y":"d"}',
+            [3],
+            [(1, 1, "missing value ('y' is missing or null)"), (2, 2, "missing value ('x' is missing or null)")],
+        ),
     ],
 )  # fmt: skip
 def test_empty_sides_and_blank_lines_go_to_the_ledger(folder, name, text, rows, entries):
@@ -332,8 +336,6 @@ DAMAGE = [
 DAMAGED_JSON = [
     ("{", "not JSON (Expecting property name enclosed in double quotes at character 2)"),
     ('["a", "b"]', "not a JSON object"),
-    ('{"x": "a"}', "missing value ('y' is missing or null)"),
-    ('{"x": null, "y": "b"}', "missing value ('x' is missing or null)"),
     ('{"x": ["a"], "y": "b"}', "value that is not text (the type of 'x' is list)"),
     ('{"x": "a", "y": {}}', "value that is not text (the type of 'y' is dict)"),
     ('{"x": NaN, "y": "b"}', "not JSON (NaN is not a JSON value)"),
@@ -354,7 +356,8 @@ def test_damaged_rows_stop_the_reading_or_go_to_the_ledger(folder, name, content
     path = put(folder, name, content)
     error = failure(TableError, read_table, path, HEADLESS)
     assert error.what == f"the table has {len(damage)} damaged {'row' if len(damage) == 1 else 'rows'}"
-    assert (error.where, error.hint) == (str(path), HOW_TO_SKIP)
+    assert error.where == str(path)
+    assert (error.hint or "").endswith(HOW_TO_SKIP)
     for _, line, reason in damage:
         assert f"line {line}: {reason}" in (error.got or "")
     table = read_table(path, SKIP)
@@ -386,7 +389,6 @@ def test_damaged_parquet_cells_are_named_by_row(folder):
     path = put(folder, "a.parquet", parquet_of(columns))
     error = failure(TableError, read_table, path, DataSettings())
     assert [line.strip() for line in (error.got or "").splitlines()] == [
-        "row 2: missing value ('x' is missing or null)",
         "row 3: value that is not text (the type of 'y' is bytes)",
         "row 4: NUL character (in 'x')",
     ]
@@ -395,9 +397,10 @@ def test_damaged_parquet_cells_are_named_by_row(folder):
     assert table.pairs == [("a", "a"), ("e", "e"), ("f", "f")]
     assert entries_of(table.ledger)[0] == (2, None, "missing value ('x' is missing or null)")
     late = arrow.array([0, 2**53], arrow.timestamp("ms"))  # a time that Python cannot represent
-    for values, reason in (([1.5, float("nan")], "missing value ('x' is NaN)"), (late, "value that is not text")):
-        path = put(folder, "b.parquet", parquet_of({"x": values, "y": ["a", "nan"]}))
-        assert f"row 2: {reason}" in (failure(TableError, read_table, path, DataSettings()).got or "")
+    path = put(folder, "b.parquet", parquet_of({"x": late, "y": ["a", "nan"]}))
+    assert "row 2: value that is not text" in (failure(TableError, read_table, path, DataSettings()).got or "")
+    path = put(folder, "c.parquet", parquet_of({"x": [1.5, float("nan")], "y": ["a", "nan"]}))
+    assert entries_of(read_table(path, DataSettings()).ledger) == [(2, None, "missing value ('x' is NaN)")]
 
 
 def test_a_damaged_line_of_parallel_files_names_the_file(folder):
@@ -513,11 +516,12 @@ def test_what_is_no_table_or_cannot_be_read_is_an_error(folder, monkeypatch):
 
 VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .arrow, each also with .gz or .zst"
 UNKNOWN = ("the format of the table is unknown", f"{VALID}; or two parallel text files, as in a.en,a.de")
-NO_PAIRS = ("a .txt file has one column of text, and pairs need two", f"expected: a table: {VALID}")
+NO_PAIRS = ("the file is one column of text, and pairs need two", "next: give two parallel text files")
 ONE_COLUMN = "the table has one column, and pairs need two"
 NO_ROW = "no row of the table can be kept"
 COUNTS = ("3 rows read, 0 kept", "1 × empty target (row 1)", "1 × empty source (row 2)", "1 × blank line (row 3)")
-UTF_16 = ("the text is UTF-16 or UTF-32, not UTF-8", "next: save the file as UTF-8")
+UTF_16 = ("the file is text in UTF-16, and not in UTF-8", "next: iconv -f UTF-16")
+WORKBOOK = ("the file is an Excel workbook", "File > Save As > CSV UTF-8")
 DAMAGED = ("the file is damaged or does not match its suffix", "copy or download it again, and check its suffix")
 
 
@@ -525,8 +529,6 @@ def refused():
     rows = [(f"source {n}", f"target {n}") for n in range(500)]
     zipped, packed, columnar = gzip.compress(tsv_bytes(rows)), zst_bytes(tsv_bytes(rows)), parquet_bytes(rows)
     yield "a.csv", b"a\nb\n", (ONE_COLUMN, "give a table with a column for the source and one for the target")
-    yield "a.csv", b"a\tb\nc\td\n", (ONE_COLUMN, "its cells seem to be separated by tabs: name the file .tsv")
-    yield "a.csv", b"a;b\nc;d\n", (ONE_COLUMN, "its cells seem to be separated by semicolons: save it with commas")
     yield "a.jsonl", b'{"text": "a"}\n', (ONE_COLUMN,)
     yield "a.tsv", b"a\t\n\tb\n\n", (NO_ROW, *COUNTS)
     yield "a.csv", b"\n\n", (NO_ROW, "2 × blank line")
@@ -540,7 +542,7 @@ def refused():
     yield "a.csv", b"source,target\n", ("the table has no rows", "got: a header and no other row")
     for encoding in ("utf-16-le", "utf-16-be"):
         yield "a.csv", "\ufeffa,b\n".encode(encoding), UTF_16
-    for name, parts in (("a.xlsx", UNKNOWN), ("a.gz", UNKNOWN), ("a.txt", NO_PAIRS), ("a.txt.gz", NO_PAIRS)):
+    for name, parts in (("a.xlsx", WORKBOOK), ("a.gz", UNKNOWN), ("a.txt", NO_PAIRS), ("a.txt.gz", NO_PAIRS)):
         yield name, b"a\n", parts
     for content in (b"source\ttarget\n", zipped[:-20], zipped[:50] + b"\0" * 40):
         yield "a.tsv.gz", content, DAMAGED

@@ -212,7 +212,7 @@ def test_a_file_has_an_answer_for_each_row_of_the_table_or_for_each_that_was_kep
     assert (error.value.got, error.value.where) == ("1", str(path))
     assert error.value.expected == "3, or 2 without the rows that were not kept, as (pairs) has"
     path = tmp_path / "answers.csv"
-    path.write_text("answer\n1\n", encoding="utf-8")
+    path.write_text("mine,yours\n1,2\n", encoding="utf-8")
     with pytest.raises(ColumnError, match="no column of answers"):
         Answers.read(str(path), table)
     with pytest.raises(TableError, match="there is no such file"):

@@ -245,11 +245,9 @@ def test_without_such_rows_or_without_others_there_is_no_second_score():
 
 
 def test_what_has_columns_is_scored_as_a_table(tmp_path):
-    rows = [{"word": source, "sound": target} for source, target in PRONUNCIATIONS] + [{"word": "", "sound": "x"}]
+    rows = [{"word": source, "pron": target} for source, target in PRONUNCIATIONS] + [{"word": "", "pron": "x"}]
     right = {source: Answer(target) for source, target in PRONUNCIATIONS}
-    model_file = SimpleNamespace(
-        source_tokenizer=SimpleNamespace(inputs=()), data=SimpleNamespace(columns=("source", "target"))
-    )
+    model_file = SimpleNamespace(source_tokenizer=SimpleNamespace(inputs=()), data=SimpleNamespace(columns=None))
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for given in (rows, path, str(path), read_table(path, DataSettings())):
@@ -257,14 +255,12 @@ def test_what_has_columns_is_scored_as_a_table(tmp_path):
         report = evaluate(translator, given)
         assert (report.rows_read, report.rows_scored, report.metrics["exact_match"].value) == (6, 5, 1)
     turned = LookUp({target: Answer(source) for source, target in PRONUNCIATIONS}, model_file=model_file)
-    assert evaluate(turned, rows, data={"source": "sound", "target": "word"}).metrics["exact_match"].value == 1
+    assert evaluate(turned, rows, data={"source": "pron", "target": "word"}).metrics["exact_match"].value == 1
 
 
 def test_a_table_is_read_with_the_inputs_of_the_model():
     inputs = inputs_of(["lemma"], ["tags"])
-    model_file = SimpleNamespace(
-        source_tokenizer=SimpleNamespace(inputs=inputs), data=SimpleNamespace(columns=("lemma + tags", "form"))
-    )
+    model_file = SimpleNamespace(source_tokenizer=SimpleNamespace(inputs=inputs), data=SimpleNamespace(columns=None))
     rows = [{"tags": "V;PST", "form": "walked", "lemma": "walk"}, {"lemma": "go", "form": "goes", "tags": ""}]
     translator = LookUp({"walk\x1fV;PST": Answer("walked")}, inputs=inputs, model_file=model_file)
     report = evaluate(translator, rows)

@@ -207,7 +207,7 @@ def test_a_model_to_start_from_with_other_inputs_is_an_error(run, tmp_path):
         plan([("a", "b"), ("c", "d")], tmp_path / "run", overrides={"training.steps": 1}, init=run)
     one = tmp_path / "one"
     train(ONE_INPUT, settings(training={"steps": 1}), one, device="cpu").finish()
-    with pytest.raises(UsageError, match="the model has other inputs than the table"):
+    with pytest.raises(UsageError, match="this model has one input"):
         plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1, "data.features": FEATURES}, init=one)
 
 

@@ -214,10 +214,6 @@ class Members:
         arguments: dict[str, Any] = {**self._given, "out": run.path, "resume": resume}
         if not resume:
             settings = self._settings_of(seed, minutes)
-            if self.planned.start is not None:  # whose features have names of their own
-                names = [one.name for one in self.planned.start.source_tokenizer.inputs if one.kind == "feature"]
-                named = [f"{name}={column}" for name, column in zip(names, settings.data.features, strict=True)]
-                settings = Settings(**merge(settings.model_dump(), {"data": {"features": named}}))
             arguments |= {"overrides": settings, "init": self.planned.init}
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM.format(path=sys.path)],

@@ -18,7 +18,8 @@ NoticeKind = Literal[
     "no checkpoint",
     "damaged checkpoint",
     "first row",
-    "large table",
+    "reading",
+    "sample",
     "also trained on",
     "audit",
     "too long",
@@ -44,8 +45,8 @@ def notices_of(table: Table, valid: Table | None, test: Table | None, prepared: 
             yield Notice("first row", text, read.path)
     for read in (table, valid, test):
         if read is not None:
-            yield from (Notice("large table", text, read.path) for text in read.notes)
-    yield from (Notice("large table", text, table.path) for text in prepared.notes)
+            yield from (Notice("reading", text, read.path) for text in read.notes)
+    yield from (Notice("sample", text, table.path) for text in prepared.notes)
     for overlap in prepared.overlaps:
         if overlap.rows and overlap.table:
             text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"

@@ -27,10 +27,10 @@ from glassformer.before.notices import Notice, notices_of
 from glassformer.before.recipes.overrides import check_settings, flat, merge, nested
 from glassformer.before.resume import Resumed, check_tables, differences, recipe_of_run, resume_run
 from glassformer.data.cleaning import clean
-from glassformer.data.columns import columns_of_model
-from glassformer.data.given import Given, read_given
+from glassformer.data.columns import settings_of, settings_of_model
+from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.splits import TrainedSources
-from glassformer.data.tables import Table, check_same_columns
+from glassformer.data.tables import Table
 from glassformer.errors import ModelFileError, UsageError
 from glassformer.inference.encoding import encode_sources
 from glassformer.inference.engines.torch import find_device
@@ -180,11 +180,9 @@ def _plan(
         directory.check_free(overwrite=overwrite)
     start = None if init is None else ModelFile.load(local_model(init))
     given = merge(given, settled := _settled_by(start, given, init))
-    if not (resume and complete):  # the recipe of a run has the columns of its table already
-        given = _with_columns_of(start, given)
+    table, given = _read_table(pairs, given, start)
     data = DataSettings(**given.get("data", {}))
-    table = clean(read_given(pairs, data), data)  # tables to validate or test on are never cleaned
-    held_out, tested = (_read_other(table, other, data) for other in (valid, test))
+    held_out, tested = (None if other is None else read_like(table, other, data) for other in (valid, test))
     tokenizers = _tokenizers_of(start, table)
     if resumed is not None:
         settings, choices = Settings(**given), tuple[Choice, ...]()
@@ -292,15 +290,6 @@ def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object)
     return settled
 
 
-def _with_columns_of(start: ModelFile | None, given: dict[str, Any]) -> dict[str, Any]:
-    """The given settings, with the columns of the inputs of the model to start from where others are not given."""
-    if start is None or not start.source_tokenizer.inputs:
-        return given
-    data = {name: value for name, value in given.get("data", {}).items() if value is not None}
-    columns = columns_of_model(start.source_tokenizer.inputs, start.data.columns[1], data)
-    return {**given, "data": columns}
-
-
 def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, Tokenizer] | None:
     """The tokenizers of the model to start from. Raises UsageError when the table has other inputs than the model."""
     if start is None:
@@ -355,13 +344,19 @@ def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) 
 # Tables
 
 
-def _read_other(table: Table, pairs: Given | None, data: DataSettings) -> Table | None:
-    """Read a table to validate or test on. Raises ColumnError when other columns are its source and target."""
-    if pairs is None:
-        return None
-    other = read_given(pairs, data)
-    check_same_columns(table, other)
-    return other
+def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) -> tuple[Table, dict[str, Any]]:
+    """Read and clean the table to train on, and return the settings with the columns of a model to start from.
+
+    Tables to validate or test on are never cleaned.
+    """
+    data = DataSettings(**given.get("data", {}))
+    if start is None:
+        return clean(read_given(pairs, data), data), given
+    chosen = {name: value for name, value in given.get("data", {}).items() if value not in (None, (), [])}
+    data = settings_of_model(start.source_tokenizer.inputs, start.data.columns, chosen)
+    table = clean(read_given(pairs, data, start.data.columns), data)
+    columns = {} if table.taken is None else settings_of(table.taken)
+    return table, {**given, "data": {**data.model_dump(exclude_unset=True), **columns}}
 
 
 def _check_test(tested: Table | None, prepared: Prepared) -> None:

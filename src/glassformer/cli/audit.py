@@ -47,13 +47,10 @@ def audit(
     Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
     """
     from glassformer.before.audit import audit
-    from glassformer.data.tables import check_same_columns
 
-    paths = [path for path in (table, valid, test) if path is not None]
     check_output(html, "--html", overwrite=overwrite)
-    train, *others = (columns.read(reporter, path) for path in paths)
-    for other in others:
-        check_same_columns(train, other)
+    train = columns.read(reporter, table)
+    others = [columns.read(reporter, path, like=train) for path in (valid, test) if path is not None]
     held = others.pop(0) if valid is not None else None
     train, settings = _cleaned(reporter, train, columns, assignments)
     found = audit(train, held, others[0] if others else None, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -59,21 +59,20 @@ def evaluate(
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     if page is not None:
-        write_text(page, _error_page(model, translator, report, pairs, columns.data))
+        write_text(page, _error_page(model, translator, report, pairs))
         reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
     columns.write_ledger(reporter, pairs)
 
 
-def _error_page(model: Path, translator: Translator, report: Report, table: Table, data: dict[str, Any]) -> str:
-    """Return the page of `--report`; `data` are the options of the table."""
+def _error_page(model: Path, translator: Translator, report: Report, table: Table) -> str:
+    """Return the page of `--report`."""
     from glassformer.data.further import further_columns
     from glassformer.glassbox.errorpage import Measured, error_page
-    from glassformer.inference.evaluation import settings_for
     from glassformer.inference.failures import MAX_VALUES, find_failures
     from glassformer.inference.trained_rows import TrainedRows
 
-    columns = further_columns(table, settings_for(translator.model_file, data), MAX_VALUES)
+    columns = further_columns(table, MAX_VALUES)
     trained = TrainedRows.of(translator)
     beams = int(report.decoding["num_beams"])
     measured = Measured(

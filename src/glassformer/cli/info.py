@@ -40,7 +40,7 @@ def _metrics(found: dict[str, Any]) -> Iterator[str]:
 
 def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     model, never, data = facts["settings"]["model"], facts["never_trained"], model_file.data
-    yield "columns", " → ".join(data.columns)
+    yield "columns", " → ".join(data.column_labels)
     for one in facts["inputs"]:
         symbols = f"{len(one['symbols']):,} symbols: {' '.join(one['symbols'][:20])}"
         yield f"{one['kind']} {one['name']}", symbols if one["kind"] == "feature" else "text"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import counted, shortened
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
+SHOWN_OTHERS = 8  # columns that are not read
 EXAMPLE = 60  # characters of a text in an example
 
 # Tables
@@ -40,9 +41,18 @@ def print_reading(reporter: Reporter, table: Table | OpenRows, taken: str = "", 
     read = "reading" if arrives else "read"
     counts = "" if arrives else f": {table.ledger.summary()}"
     reporter.print(f"{read} {printable(table.path)} ({table.format}, {header}){counts}")
-    reporter.print(printable(taken or f"source: {table.taken[0]} · target: {table.taken[1]}"))
-    if note := first_row_note(table):
+    reporter.print(printable(taken or _taken_text(cast("Table", table))))
+    for note in filter(None, (first_row_note(table), *table.notes)):
         reporter.print(printable(note))
+
+
+def _taken_text(table: Table) -> str:
+    """Return which columns are source and target, and which of a few others are not read."""
+    source, target = table.labels
+    text = f"source: {source} · target: {target}"
+    read = () if table.taken is None else table.taken.positions
+    others = [name for at, name in enumerate(table.columns or ()) if name and at not in read]
+    return f"{text} · not read: {', '.join(map(shortened, others))}" if 0 < len(others) <= SHOWN_OTHERS else text
 
 
 def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | None) -> None:
@@ -84,9 +94,9 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
         rows = [(choice.setting, _listed(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
     for notice in planned.notices:
-        if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "large table"):
+        if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "sample"):
             reporter.print(notice.text)
-        elif notice.kind != "first row":  # printed with its table
+        elif notice.kind not in ("first row", "reading"):  # printed with their table
             reporter.warn(notice.text)
 
 

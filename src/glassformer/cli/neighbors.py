@@ -71,15 +71,13 @@ def neighbors(
 def _print_near_rows(
     reporter: Reporter, model: Path, text: str, table: str, target: str | None, features: list[str] | None, count: int
 ) -> None:
-    from glassformer.data.columns import trained_columns
-    from glassformer.data.tables import read_table
     from glassformer.glassbox.influence import near_rows
-    from glassformer.paper.settings import DataSettings
+    from glassformer.inference.evaluation import read_for
     from glassformer.ship.storage.modelfile import ModelFile
 
     file = ModelFile.load(model)
     inputs = file.source_tokenizer.inputs
-    pairs = read_table(table, DataSettings(**trained_columns(inputs, file.data.columns)))
+    pairs = read_for(file, table, {})
     print_reading(reporter, pairs)
     found = near_rows(file, source_of(text, inputs, features), pairs, target=target, count=count)
     reporter.result(found.to_json(), lambda: _print_found(found, several=bool(pairs.files)))

@@ -154,19 +154,22 @@ class Columns(OptionGroup):
             bad_rows=self.bad_rows,
         )
 
-    def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
-        """Read the pairs of a table, and print how.
+    def read(
+        self, reporter: Reporter, path: str, model_file: ModelFile | None = None, *, like: Table | None = None
+    ) -> Table:
+        """Read the pairs of a table, and print how; the columns of a model, or as those of another table.
 
-        With a model that has several inputs, columns that were not given have the names that it was trained with.
+        A column of a model is replaced by one that is given.
         """
-        from glassformer.data.columns import columns_of_model
-        from glassformer.data.tables import read_table
+        from glassformer.data.given import read_given, read_like
+        from glassformer.inference.evaluation import read_for
         from glassformer.paper.settings import DataSettings
 
-        data = self.data
         if model_file is not None:
-            data = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], data)
-        table = read_table(path, DataSettings(**data))
+            table = read_for(model_file, path, self.data)
+        else:
+            data = DataSettings(**self.data)
+            table = read_given(path, data) if like is None else read_like(like, path, data)
         print_reading(reporter, table)
         return table
 
@@ -177,10 +180,12 @@ class ColumnsWithLedger(Columns):
     ledger: LedgerFile = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files to write.")] = False
 
-    def read(self, reporter: Reporter, path: str, model_file: ModelFile | None = None) -> Table:
+    def read(
+        self, reporter: Reporter, path: str, model_file: ModelFile | None = None, *, like: Table | None = None
+    ) -> Table:
         """Read the pairs of a table; the path of the ledger is checked before."""
         check_output(self.ledger, "--ledger", overwrite=self.overwrite)
-        table = super().read(reporter, path, model_file)
+        table = super().read(reporter, path, model_file, like=like)
         print_ledger(reporter, table, self.ledger)
         return table
 

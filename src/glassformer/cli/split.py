@@ -42,13 +42,12 @@ def split(
     from glassformer.ship.storage.files import check_empty
 
     check_empty(out)
-    data = DataSettings(**columns.data)
-    read = read_table(table, data)
+    read = read_table(table, DataSettings(**columns.data))
     print_reading(reporter, read)
     print_ledger(reporter, read, out / "ledger.jsonl")
-    groups = None if group is None else cells_of(read, group, data)
+    groups = None if group is None else cells_of(read, group)
     parts = split(read.pairs, valid, test, seed, groups)
-    files = write_parts(read, data, parts, out)
+    files = write_parts(read, parts, out)
     hashes = {"sources": source_hashes(read.pairs)} | ({} if groups is None else {"groups": text_hashes(groups)})
     found: dict[str, dict[str, Any]] = {
         name: {

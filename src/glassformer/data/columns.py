@@ -1,46 +1,44 @@
-"""The choice of the source, feature and target columns of a table, and of its first row as header or data."""
+"""The columns of a table that are read: its first row as header or data, and which are source, features and target.
+
+One rule, for every verb, HTTP and Python (`Columns.choose`):
+
+1. The columns that are set, by name or position from 0.
+2. The columns that a model, or the table to train on, was read with: by name, wherever they are; or by position in a
+   table without a header, or with none of these names, that has as many columns.
+3. `source` and `target`; else a usual pair of names; else the only two that can be meant. With more, an error.
+
+Names are compared without case and surrounding white space.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from glassformer.data.formats import Source
-from glassformer.errors import ColumnError, TableError, UsageError, counted, nearest, shortened
+from glassformer.data.headers import (
+    KIND_PAIRS,
+    ROLE_PAIRS,
+    are_reversed,
+    folded,
+    heads_a_running_number,
+    is_nameless,
+    is_no_text,
+    names_usual,
+)
+from glassformer.data.source import Source
+from glassformer.errors import ColumnError, TableError, UsageError, counted, nearest, quoted, shortened
 from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.files import shown
+from glassformer.ship.storage.records import TakenColumn, TakenColumns
 from glassformer.text.inputs import Inputs, assigned, inputs_of, named_values
 
 ColumnName = str | int | None  # by name, by position from 0, or not given
 
-# A first row with two of these among its cells is read as a header.
-_USUAL_NAME_LIST = """
-    source target src tgt trg x y input output inputs outputs text label labels from to question answer
-    query response prompt completion instruction word words pron pronunciation phoneme phonemes phone
-    phones grapheme graphemes transcription ipa spelling transliteration translation translated original
-    reference hypothesis command commands action actions sentence sentences logical_form lf form lemma
-    name date iso human machine id index split category source_text target_text input_text output_text
-    arabic bulgarian chinese czech danish dutch english finnish french german greek hebrew hindi hungarian
-    italian japanese korean latin norwegian polish portuguese romanian russian spanish swedish turkish
-    ukrainian en de fr nl es it pt ru zh ja ko ar tr pl sv da fi cs el he hi hu uk ro bg la
-"""
-_USUAL_NAMES = frozenset(_USUAL_NAME_LIST.split())
-
 _MAX_DIGITS = 20  # of a position; more are no column of any table, and Python does not convert thousands of them
-
-
-class Chosen(NamedTuple):
-    """The positions (from 0) of the columns that are read. A feature has a name, if it has not that of its column."""
-
-    sources: tuple[int, ...]
-    features: tuple[int, ...]
-    target: int
-    names: tuple[str | None, ...] = ()
-
-    @property
-    def all(self) -> tuple[int, ...]:
-        """Sources, features and target: the order of the cells of a row."""
-        return (*self.sources, *self.features, self.target)
+_SHOWN_VALUES = 3  # of a column, in a message
+_SHOWN_COLUMNS = 20
+TRAINING = "the training"
 
 
 @dataclass(frozen=True)
@@ -52,15 +50,28 @@ class Columns:
     first: tuple[str, ...]
     width: int
     header: bool
-    guessed: bool  # the header was detected from the cells of the first row only
-    of_first_object: bool = False  # the names are the members of the first JSON object
+    guessed: bool  # the header was detected from the cells only
+    source: Source
 
     @classmethod
-    def of(cls, source: Source, requested: Sequence[ColumnName], header: str, table: str) -> Columns:
-        """Create the columns of a table. Raises TableError when `header` is "yes" and the first row is damaged."""
+    def of(
+        cls,
+        source: Source,
+        given: Iterable[ColumnName],
+        header: str,
+        table: str,
+        *,
+        like: TakenColumns | None = None,
+        live: bool = False,
+    ) -> Columns:
+        """Create the columns of a table, of which those that are `given` will be read, or else those `like` others.
+
+        `live`: rows after the first may be yet to come. Raises TableError when `header` is "yes" and the first row is
+        damaged.
+        """
         if source.names is not None:
-            own, is_json = source.format != "parallel text", source.format == "JSON Lines"
-            return cls(table, source.names, (), source.width, own, False, is_json)
+            names = tuple(name.strip() for name in source.names)
+            return cls(table, names, (), source.width, source.format != "parallel text", False, source)
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -69,50 +80,135 @@ class Columns:
                 expected=source.advice,
                 hint="correct the first row",
             )
-        found, guessed = _is_header(source.first, requested, header)
-        names = source.first if found else None
-        return cls(table, names, source.first, source.width, found, guessed)
+        is_header, guessed = _is_header(source, given, like, header, live=live)
+        header_names = tuple(cell.strip() for cell in source.first) if is_header else None
+        return cls(table, header_names, source.first, source.width, is_header, guessed, source)
 
     @property
     def consumed(self) -> bool:
         """Whether the first row is the header, and not data."""
         return self.header and bool(self.first)
 
-    def choose(self, data: DataSettings) -> Chosen:
-        """Return the positions of sources, features and target.
+    # The rule
 
-        Raises ColumnError, or TableError for a table of one column. Columns that are not set are chosen from those that
-        are no feature: source and target by their names, or else the first two.
+    def choose(self, data: DataSettings, like: TakenColumns | None = None, origin: str = TRAINING) -> TakenColumns:
+        """Return the columns that are read; `like` are those of `origin`, for what is not set.
+
+        Raises ColumnError, or TableError for a table of one column.
         """
         if self.width < 2:
             raise self._one_column()
         given = list(named_features(data.features, self.names or ()))
-        features = tuple(self.position(column, is_feature=name is None) for name, column in given)
-        sources = tuple(map(self.position, data.sources))
+        features = [(self.position(column, is_feature=name is None), name) for name, column in given]
+        sources = list(map(self.position, data.sources))
         target = None if data.target is None else self.position(data.target)
-        self._check_different(sources, features, target)
-        if sources and target is None:
-            target = self._other((*sources, *features), "source", "target")
-        elif not sources and target is not None:
-            sources = (self._other((target, *features), "target", "source"),)
-        elif not sources:
-            named = {"source", "target"} <= set(self.names or ())
-            source, target = (self.position("source"), self.position("target")) if named else self._first_two(features)
-            sources = (source,)
-        assert target is not None
-        self._check_different(sources, features, target)  # a default may be a feature
-        return Chosen(sources, features, target, tuple(name for name, _ in given))
+        if like is not None:
+            named = {name for _, name in features}
+            texts = [] if sources else [column for column in like.inputs if column.feature is None]
+            others = [column for column in like.inputs if column.feature is not None and column.feature not in named]
+            columns = [*texts, *others, *([like.target] if target is None else [])]
+            same = self._same(columns, like, origin)
+            sources += [same[column] for column in texts]
+            features += [(same[column], column.feature) for column in others]
+            order = [column.feature for column in like.inputs if column.feature is not None]
+            features.sort(key=lambda feature: order.index(feature[1]) if feature[1] in order else len(order))
+            target = same[like.target] if target is None else target
+        self._check_different(sources, [at for at, _ in features], target)
+        if not sources or target is None:
+            sources, target = self._default(sources, target, [at for at, _ in features])
+        inputs = (
+            *(self._taken(at) for at in sources),
+            *(self._taken(at, name or self.name(at)) for at, name in features),
+        )
+        return TakenColumns(inputs=inputs, target=self._taken(target), width=self.width)
 
-    def _first_two(self, features: Sequence[int]) -> tuple[int, int]:
-        rest = [position for position in range(self.width) if position not in features]
-        if len(rest) < 2:
-            raise ColumnError(
-                "no two columns are left for source and target",
-                where=self.table,
-                got=f"{self.width} columns, {len(set(features))} of them features: {self._listed()}",
-                expected="a source, a target, and the features in further columns",
-            )
-        return rest[0], rest[1]
+    def _taken(self, position: int, feature: str | None = None) -> TakenColumn:
+        name = None if self.names is None else shown(self.names[position]) or None
+        return TakenColumn(name=name, position=position, feature=None if feature is None else shown(feature))
+
+    def _same(self, columns: Sequence[TakenColumn], like: TakenColumns, origin: str) -> dict[TakenColumn, int]:
+        """Return the position of each of the columns of another table in this one. Raises ColumnError."""
+        named = [column for column in columns if column.name is not None]
+        found = {column: at for column in named if (at := self._find_same(column)) is not None}
+        is_pair = tuple(columns) == like.all and len(columns) == 2
+        own = self._usual_pair(range(self.width)) if is_pair and not found else None
+        positions = {column: column.position for column in columns}
+        has_positions = self.width == like.width
+        if named and len(found) == len(named) and (has_positions or len(named) == len(columns)):
+            return positions | found
+        if own is not None and not named:
+            return dict(zip(columns, own, strict=True))
+        if has_positions and not found and own in (None, tuple(positions.values())):
+            if self.source.format != "parallel text" and (named or self.names is not None):
+                why = "the table has no header" if self.names is None else "the table has none of their names"
+                listed = ", ".join(map(str, positions.values()))
+                self.source.notes.append(f"the columns of {origin} are read by position, {listed}: {why}")
+            return positions
+        raise ColumnError(
+            f"the table does not have the columns of {origin}",
+            where=self.table,
+            got=f"{counted(self.width, 'column')}{'' if self.names else ' without a header'}: {self._listed()}",
+            expected=f"{' · '.join(column.label for column in columns)}, of {counted(like.width, 'column')}",
+            hint="name the columns of this table with --source and --target",
+        )
+
+    def _find_same(self, column: TakenColumn) -> int | None:
+        """Return the position of a column with the name, or else the name of the feature."""
+        found = self.find(column.name or "")
+        return self.find(column.feature) if found is None and column.feature is not None else found
+
+    def _default(self, sources: list[int], target: int | None, features: Sequence[int]) -> tuple[list[int], int]:
+        """Return source and target where one of them, or both, are not set. Raises ColumnError."""
+        known = [*sources, *features, *([] if target is None else [target])]
+        free = [at for at in range(self.width) if at not in known]
+        n_missing = (not sources) + (target is None)
+        if (pair := self._usual_pair(free, sources[0] if sources else None, target)) is not None:
+            return sources or [pair[0]], pair[1]
+        sample = self.source.sample()[self.consumed :] if len(free) >= n_missing else []
+        self._check_not_nested(sample)
+        meant = [at for at in free if not is_no_text(self._own_name(at), [row[at] for row in sample])]
+        if len(free) == n_missing and not any(is_nameless(self._own_name(at) or "x") for at in free):
+            meant = free  # there is nothing else to mean
+        if len(meant) != n_missing:
+            raise self._undecided(meant, sources, target)
+        if n_missing == 1:
+            return sources or meant, meant[0] if target is None else target
+        first, second = meant
+        if self.names is not None and are_reversed(self.names[first], self.names[second]):
+            first, second = second, first
+        return [first], second
+
+    def _usual_pair(
+        self, free: Sequence[int], source: int | None = None, target: int | None = None
+    ) -> tuple[int, int] | None:
+        """Return source and target by usual names, of which one may be known; None: there are none, or several."""
+        if self.names is None:
+            return None
+        places: dict[str, list[int]] = {}
+        for at in {*free, *(at for at in (source, target) if at is not None)}:
+            places.setdefault(folded(self.names[at]), []).append(at)
+
+        def matches(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+            for names in pairs:
+                if names[0] in places and names[1] in places:
+                    both = self._only(names[0], places), self._only(names[1], places)
+                    if source in (None, both[0]) and target in (None, both[1]):
+                        yield both
+
+        if found := list(matches([("source", "target")])):
+            return found[0]
+        if source is not None and target is None and "target" in places:
+            return source, self._only("target", places)
+        if target is not None and source is None and "source" in places:
+            return self._only("source", places), target
+        in_order = ((first, second) for first, second in matches(KIND_PAIRS) if first < second)
+        usual = {*matches(ROLE_PAIRS), *in_order}
+        return usual.pop() if len(usual) == 1 else None
+
+    def _only(self, name: str, places: Mapping[str, list[int]]) -> int:
+        if len(places[name]) > 1:
+            raise self._repeated(name, places[name])
+        return places[name][0]
 
     def _check_different(self, sources: Sequence[int], features: Sequence[int], target: int | None) -> None:
         """Raise ColumnError when a column is chosen twice."""
@@ -132,31 +228,41 @@ class Columns:
                 )
             roles[at] = role
 
-    def inputs(self, chosen: Chosen) -> Inputs:
-        """Return the inputs of the chosen columns, by name, or by position where the table has no names."""
+    # Names and positions
+
+    def inputs(self, taken: TakenColumns) -> Inputs:
+        """Return the inputs of the columns, by name, or by position where the table has no names."""
+        texts = [self.name(column.position) for column in taken.inputs if column.feature is None]
         try:
-            features = [name or self.name(at) for name, at in zip(chosen.names, chosen.features, strict=True)]
-            return inputs_of([self.name(at) for at in chosen.sources], features)
+            return inputs_of(texts, [column.feature for column in taken.inputs if column.feature is not None])
         except UsageError as error:
             hint = "rename one of the columns, or name a feature: --feature NAME=COLUMN"
             raise ColumnError(error.what, where=self.table, got=error.got, hint=hint) from None
 
     def name(self, position: int) -> str:
         """Return the name of a column, or its position where the table has no names, or this one is empty."""
-        return (self.names[position] if self.names is not None else "") or str(position)
+        return self._own_name(position) or str(position)
+
+    def _own_name(self, position: int) -> str | None:
+        return None if self.names is None else self.names[position]
+
+    def find(self, name: str) -> int | None:
+        """Return the position of the column of a name, or None. Raises ColumnError where several have it.
+
+        The same spelling has priority over another one.
+        """
+        for spelling in (str.strip, folded):
+            found = [at for at, own in enumerate(self.names or ()) if spelling(own) == spelling(name) != ""]
+            if len(found) > 1:
+                raise self._repeated(name, found)
+            if found:
+                return found[0]
+        return None
 
     def position(self, column: ColumnName, *, is_feature: bool = False) -> int:
         """Return the position (from 0) of a column given by name or position. Raises ColumnError."""
-        names = self.names or ()
-        if isinstance(column, str) and column in names:
-            if names.count(column) > 1:
-                raise ColumnError(
-                    f"{names.count(column)} columns are named {column!r}",
-                    where=self.table,
-                    got=self._listed(),
-                    hint=f"give its position instead, for example {names.index(column)} for the first of them",
-                )
-            return names.index(column)
+        if isinstance(column, str) and (found := self.find(column)) is not None:
+            return found
         name, position = shortened(str(column)), _as_position(column)
         if position is not None:
             if 0 <= position < self.width:
@@ -176,43 +282,70 @@ class Columns:
                 hint="if the first row is a header, use --header and one of its names"
                 + (f"; otherwise --feature {name}=POSITION" if is_feature else ""),
             )
-        hint = nearest(name, names)
-        if self.of_first_object:
-            hint += "; the columns are the members of the first object: add one that it lacks as null"
-        raise ColumnError(f"there is no column {name!r}", where=self.table, hint=hint)
-
-    def _other(self, known: Sequence[int], given: str, missing: str) -> int:
-        """Return the only column that is not known. Raises ColumnError when there are several, or none."""
-        rest = [position for position in range(self.width) if position not in known]
-        if len(rest) == 1:
-            return rest[0]
-        raise ColumnError(
-            f"the {given} column is set, but the {missing} column is not",
-            where=self.table,
-            got=f"{self.width} columns: {self._listed()}",
-            hint=f"set it with --{missing}",
-        )
+        raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, self.names))
 
     def label(self, position: int) -> str:
         """Return the name and position of a column, for messages."""
-        return f"column {position}" if self.names is None else f"{self.names[position]} (column {position})"
+        return self._taken(position).label
+
+    # Messages
 
     def _listed(self) -> str:
         return " | ".join(map(shortened, self.names or self.first))
 
+    def _repeated(self, name: str, found: Sequence[int]) -> ColumnError:
+        return ColumnError(
+            f"{len(found)} columns are named {name.strip()!r}",
+            where=self.table,
+            got=self._listed(),
+            hint=f"give its position instead, for example {found[0]} for the first of them",
+        )
+
+    def _undecided(self, meant: Sequence[int], sources: Sequence[int], target: int | None) -> ColumnError:
+        """Return the error for a table whose columns do not say which are source and target."""
+        sample, columns = self.source.sample()[self.consumed :][:_SHOWN_VALUES], range(self.width)
+        values = [f"{self.label(at)}: {', '.join(quoted(shortened(row[at], 30)) for row in sample)}" for at in columns][
+            :_SHOWN_COLUMNS
+        ]
+        more = [f"and {self.width - _SHOWN_COLUMNS:,} more"] if self.width > _SHOWN_COLUMNS else []
+        missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
+        examples = [at for at in (*meant, *columns) if at not in sources and at != target]
+        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, examples, strict=False))
+        what = f"the table does not say which of its {self.width} columns is the {' and which the '.join(missing)}"
+        if len(missing) == 1:
+            what = f"the {'source' if sources else 'target'} column is set, but the {missing[0]} column is not"
+        return ColumnError(
+            what,
+            where=self.table,
+            got="\n       ".join((*values, *more)),
+            expected="columns named source and target, a usual pair of names, or two columns of text",
+            hint=f"name them, for example: {options}",
+        )
+
+    def _check_not_nested(self, sample: Sequence[Sequence[str]]) -> None:
+        """Raise TableError for a column of objects, in which source and target probably are."""
+        for at, cells in enumerate(zip(*sample, strict=True)):
+            if self.source.unnest is not None and all(cell.startswith("{") for cell in cells):
+                raise TableError(
+                    f"the values of the column {self.name(at)!r} are objects, and not text",
+                    where=self.table,
+                    got=shortened(cells[0]),
+                    expected="a column for the source and one for the target",
+                    hint=self.source.unnest(self.name(at)),
+                )
+
     def _one_column(self) -> TableError:
-        cell = self._listed()
-        hint = "give a table with a column for the source and one for the target"
-        if "\t" in cell:
-            hint = "its cells seem to be separated by tabs: name the file .tsv"
-        elif ";" in cell:
-            hint = "its cells seem to be separated by semicolons: save it with commas"
+        self._check_not_nested(self.source.sample())
         return TableError(
             "the table has one column, and pairs need two",
             where=self.table,
-            got=f"the first row {cell}",
-            hint=hint,
+            got=f"the first row {self._listed()}",
+            hint="give a table with a column for the source and one for the target",
         )
+
+
+def _argument(name: str) -> str:
+    return name if name.isidentifier() or name.isdigit() else repr(name)
 
 
 def requested(data: DataSettings, first: Sequence[str]) -> tuple[ColumnName, ...]:
@@ -227,52 +360,52 @@ def named_features(features: Iterable[str | int], names: Collection[str]) -> Ite
         yield (None, feature) if column is None else (name, column)
 
 
-def columns_of_model(inputs: Inputs, target: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data settings with which a table is read for a model with these inputs; `given` are those of the user.
+def settings_of_model(inputs: Inputs, taken: TakenColumns | None, given: Mapping[str, Any]) -> DataSettings:
+    """Return how a table is read for a model with these inputs; `given` are fields of DataSettings.
 
-    A column that is not given has the name that it was trained with. `target` is the label of the target column of the
-    training table. A given feature is a name of the model, or NAME=COLUMN. Raises UsageError for an input that the
-    model does not have, or that is given twice.
+    A given feature is a name of the model, or NAME=COLUMN. A model that was trained on pairs, without columns (`taken`
+    is None), reads those of the names of its inputs. Raises UsageError for an input that the model does not have, or
+    that is given twice.
     """
     sources, features = given.get("source") or (), given.get("features") or ()
-    sources = (sources,) if isinstance(sources, str) else sources
-    if not inputs:
-        if features or len(sources) > 1:
-            raise UsageError(
-                "this model has one input", got=", ".join(map(str, (*sources, *features))), expected="one --source"
-            )
-        return {**given}
+    sources = (sources,) if isinstance(sources, str | int) else sources
     texts = [one.name for one in inputs if one.kind == "text"]
-    if sources and len(sources) != len(texts):
+    n_texts = max(1, len(texts))
+    if (features and not inputs) or (sources and len(sources) != n_texts):
         raise UsageError(
-            f"this model has {counted(len(texts), 'source column')}",
-            got=", ".join(map(str, sources)),
-            expected=f"one --source for each of: {', '.join(texts)}",
+            f"this model has {counted(n_texts, 'source column')}" if inputs else "this model has one input",
+            got=", ".join(map(str, (*sources, *features))),
+            expected=f"one --source for each of: {', '.join(texts)}" if inputs else "one --source",
         )
-    named = named_values(inputs[len(texts) :], map(str, features), is_column=True)
-    chosen = {"source": list(sources or texts), "features": list(named.values()), "target": _column_of(target)}
-    return {**chosen, **{name: value for name, value in given.items() if name not in ("source", "features")}}
+    own = {name: value for name, value in given.items() if name not in ("source", "features")}
+    if sources:
+        own["source"] = list(sources)
+    elif taken is None and texts:
+        own["source"] = texts
+    if inputs and (features or taken is None):
+        columns = named_values(inputs[n_texts:], map(str, features), is_column=True)
+        given_names = {assigned(str(feature), columns)[0] for feature in features}
+        own["features"] = [f"{name}={at}" for name, at in columns.items() if taken is None or name in given_names]
+    return DataSettings(**own)
 
 
-def trained_columns(inputs: Inputs, labels: tuple[str, str]) -> dict[str, Any]:
-    """Return the data settings that read the columns that a model was trained on, which had these labels."""
-    taken = [_column_of(label) for label in labels[0].split(" + ")]  # as the labels were joined
-    if len(taken) != max(1, len(inputs)):
-        return columns_of_model(inputs, labels[1], {})
-    columns = zip(inputs, taken, strict=True) if inputs else ()
-    features = [f"{one.name}={column}" for one, column in columns if one.kind == "feature"]
-    return {"source": taken[: len(taken) - len(features)], "features": features, "target": _column_of(labels[1])}
+def settings_of(taken: TakenColumns) -> dict[str, Any]:
+    """Return the columns as fields of DataSettings: by name, or by position where the table has no names."""
+    return {
+        "source": [column.key for column in taken.inputs if column.feature is None],
+        "features": [
+            column.feature if column.feature == column.key else f"{column.feature}={column.key}"
+            for column in taken.inputs
+            if column.feature is not None
+        ],
+        "target": taken.target.key,
+    }
 
 
-def held_out_columns(inputs: Inputs, target: str) -> tuple[str, ...]:
-    """Return the columns of the held-out rows of a model with several inputs; `target` is the label of its column."""
-    names, name = [one.name for one in inputs], _column_of(target)
-    return (*names, "target" if name in names else name)
-
-
-def _column_of(label: str) -> str:
-    """Return the name or position of a column from its label."""
-    return label.rpartition(" (column ")[0] or label.removeprefix("column ")
+def held_out_columns(inputs: Inputs, taken: TakenColumns | None) -> tuple[str, ...]:
+    """Return the columns of the held-out rows of a model with several inputs."""
+    names, target = [one.name for one in inputs], "target" if taken is None else str(taken.target.key)
+    return (*names, "target" if target in names else target)
 
 
 def _as_position(column: ColumnName) -> int | None:
@@ -282,17 +415,21 @@ def _as_position(column: ColumnName) -> int | None:
     return int((column.lstrip("0") or "0")[:_MAX_DIGITS]) if column.isascii() and column.isdigit() else None
 
 
-def _is_header(first: tuple[str, ...], requested: Sequence[ColumnName], header: str) -> tuple[bool, bool]:
+def _is_header(
+    source: Source, given: Iterable[ColumnName], like: TakenColumns | None, header: str, *, live: bool
+) -> tuple[bool, bool]:
     """Return whether the first row is a header, and whether that was guessed.
 
-    It is not a guess when `header` is "yes" or "no", or when the first row contains all requested names. Otherwise the
-    cells of the first row decide.
+    It is not a guess when `header` is "yes" or "no", or when the first row contains all names that are given, or those
+    of `like`. Otherwise the cells of the first row decide, and whether a running number is below one of them.
     """
     if header != "auto":
         return header == "yes", False
-    names = [column for column in requested if isinstance(column, str) and _as_position(column) is None]
-    if names and all(name in first for name in names):
+    cells = {folded(cell) for cell in source.first}
+    names = [folded(name) for name in given if isinstance(name, str) and _as_position(name) is None]
+    trained = [folded(column.name) for column in like.all if column.name is not None] if like else []
+    if any(sought and cells.issuperset(sought) for sought in (names, trained)):
         return True, False
-    cells = [cell.strip().lower() for cell in first]
-    distinct = len(set(cells)) == len(cells) and all(cells)
-    return distinct and len(_USUAL_NAMES.intersection(cells)) >= 2, True
+    if names_usual(source.first):
+        return True, True
+    return not live and heads_a_running_number(source.first, source.sample()[1:]), True

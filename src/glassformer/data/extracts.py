@@ -1,6 +1,6 @@
 """Rows of a table, copied to files of its own format: byte for byte in text formats, with all columns and the header.
 
-    write_parts(table, data, {"train": [0, 2], "test": [1]}, folder)
+    write_parts(table, {"train": [0, 2], "test": [1]}, folder)
 
 The parts of a folder of tables are folders, with a file for each of its files that has rows in this part. A compressed
 table is written without compression, and a byte order mark is dropped.
@@ -14,24 +14,22 @@ from contextlib import ExitStack
 from itertools import chain, islice, pairwise
 from pathlib import Path
 
-from glassformer.data.columns import Columns, requested
+from glassformer.data.columns import Columns
 from glassformer.data.delimited import Row
-from glassformer.data.formats import open_source, record_batches, suffix_of, table_files, without_compression
+from glassformer.data.formats import open_source, suffix_of, table_files, without_compression
 from glassformer.data.lines import BOM, Lines, open_bytes, pyarrow, system_errors
 from glassformer.data.tables import Table
-from glassformer.paper.settings import DataSettings
+from glassformer.data.typed import record_batches
 from glassformer.ship.storage.files import atomic, check_empty, writing
 
 HEADER = 0  # the number of the header where rows count from 1
 
 
-def write_parts(
-    table: Table, data: DataSettings, parts: Mapping[str, Sequence[int]], folder: Path
-) -> dict[str, list[Path]]:
+def write_parts(table: Table, parts: Mapping[str, Sequence[int]], folder: Path) -> dict[str, list[Path]]:
     """Write the kept pairs of each part (by index) as a table, and return the files of each, or its folder.
 
-    Also written are `rows.csv`, with the row number and the part of each kept row, and `ledger.jsonl`. `data` are the
-    settings that the table was read with. Raises RunError for a folder that is not empty or cannot be written.
+    Also written are `rows.csv`, with the row number and the part of each kept row, and `ledger.jsonl`. Raises RunError
+    for a folder that is not empty or cannot be written.
     """
     check_empty(folder)
     part_of = {index: part for part, indices in parts.items() for index in indices}
@@ -44,7 +42,7 @@ def write_parts(
         for (path, indices), name in zip(table.by_file(), names, strict=True):
             of_rows = {table.rows[index]: part_of[index] for index in indices}
             new = {part: _new_files(folder, part, path, name) for part in parts if part in of_rows.values()}
-            _copy(path, data, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
+            _copy(path, table, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
         _write_rows(table, part_of, stack.enter_context(atomic(folder / "rows.csv")))
     table.ledger.write(folder / "ledger.jsonl")
     return {part: [folder / part] if table.files else new[part] for part in parts}
@@ -76,13 +74,13 @@ def _new_files(folder: Path, part: str, path: str, name: str) -> list[Path]:
     return [folder / (f"{part}.{own}" if len(names) > 1 else part + Path(own).suffix) for own in names]
 
 
-def _copy(path: str, data: DataSettings, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
+def _copy(path: str, table: Table, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
     """Copy the rows of one table."""
     file = table_files(path)[0]
     if form := {".parquet": "Parquet", ".arrow": "Arrow"}.get(suffix_of(file)):
         _copy_batches(file, part_of, {name: new for name, (new,) in written.items()}, form)
     else:
-        _copy_lines(raw_rows(path, data), part_of, written)
+        _copy_lines(raw_rows(path, table), part_of, written)
 
 
 def _copy_lines(
@@ -98,18 +96,21 @@ def _copy_lines(
                     file.write(text if text.endswith((b"\n", b"\r")) else text + b"\n")
 
 
-def raw_rows(path: str, data: DataSettings) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Yield the number of each row, as in the ledger, with its bytes in each file of the table.
+def raw_rows(path: str, table: Table) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    """Yield the number of each row, as in the ledger, with its bytes in each file at a path of the table.
 
-    The header, if there is one, has the number HEADER.
+    The header, if there is one, has the number HEADER, and so has a line before it that states the separator.
     """
     files = table_files(path)
     with system_errors(path), ExitStack() as stack:
         streams = [stack.enter_context(open_bytes(file)) for file in files]
         source = stack.enter_context(open_source(path))
-        columns = Columns.of(source, requested(data, source.first), data.header, path)
-        lines = [Lines(*both, lone_cr=source.format == "CSV").raw() for both in zip(streams, files, strict=True)]
+        columns = Columns.of(source, (), table.header_setting, path, like=table.taken)
+        is_table = source.format != "parallel text"
+        lines = [Lines(*both, lone_cr=is_table).raw() for both in zip(streams, files, strict=True)]
         starts = chain(_starts(source.rows((0,), False), columns.consumed), [(0, None)])
+        first = next(starts)
+        starts = chain([(HEADER, 1)] if (first[1] or 1) > 1 else [], [first], starts)
         bom: bytes = BOM
         for (row, start), (_, end) in pairwise(starts):
             n_lines = None if start is None or end is None else end - start
@@ -138,7 +139,7 @@ def _copy_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str, 
 
     with ExitStack() as stack:
         stream = stack.enter_context(open_bytes(path))
-        schema, batches = record_batches(form, stream, path)
+        schema, batches, _ = record_batches(form, stream, path)
         make = ParquetWriter if form == "Parquet" else new_file
         writers = {name: stack.enter_context(make(str(file), schema)) for name, file in written.items()}
         row = 1

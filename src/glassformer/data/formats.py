@@ -4,8 +4,8 @@
     open_stream(stream, suffix, name)          the same of a stream, such as standard input
     Source.scan(take, header, …)               the cells of the chosen columns of each row, or its fault
 
-Each reader handles the grammar of one format; `delimited` has that of CSV and TSV. `lines` opens and decodes files;
-`tables` chooses the columns and handles damaged rows.
+`delimited` has the grammar of CSV and TSV, `separators` finds what separates their cells, and `typed` reads the other
+formats. `lines` opens and decodes files; `tables` chooses the columns and handles damaged rows.
 """
 
 from __future__ import annotations
@@ -13,95 +13,25 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, BinaryIO
 
-from glassformer.data.cells import FaultError, Json, Kind, arrow_values, text_row
+from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
-from glassformer.data.ledger import Fault, Ledger, Reason
-from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, open_bytes, pyarrow, system_errors
+from glassformer.data.ledger import Fault, Reason
+from glassformer.data.lines import COMPRESSIONS, MAX_LINE, Lines, Stream, open_bytes, system_errors
+from glassformer.data.separators import NAMES, is_clear, separator_of, stated_separator
+from glassformer.data.source import SAMPLE_ROWS, Source
+from glassformer.data.typed import binary, json_lines
+from glassformer.data.unreadable import HEAD_BYTES, check_bytes, check_first_rows, check_suffix
 from glassformer.errors import TableError, UsageError, counted, nearest
+from glassformer.ship.storage.files import is_device
 
-_NAMED_FAULTS = 10
-
-Item = TypeVar("Item")
-
-
-class InputRow(NamedTuple):
-    """A row: its number from 1, its line in the file, and its chosen cells.
-
-    A blank line of a table has no cells. A damaged row has a fault and no cells.
-    """
-
-    number: int
-    line: int | None
-    cells: Sequence[str]
-    fault: Fault | None = None
-
-
-class ReadRows(Protocol):
-    """A function that yields the cells at the positions `take` of every row, without the first if it is a `header`.
-
-    `kinds` are those of the cells, by default text; only formats whose values have types need them.
-    """
-
-    def __call__(self, take: Sequence[int], header: bool, kinds: Sequence[Kind] = (), /) -> Iterator[Row]: ...
-
-
-@dataclass(frozen=True)
-class Source:
-    """An open table, before any column is chosen.
-
-    `names` are the column names if the format contains them. Otherwise `first` is the first undamaged row, which may
-    be a header, and `first_fault` is the first fault before it. `width` is the number of columns, 0 for none.
-    `rows` can be called once. `advice` describes a valid row.
-    """
-
-    format: str
-    rows: ReadRows
-    width: int
-    names: tuple[str, ...] | None = None
-    first: tuple[str, ...] = ()
-    first_fault: Fault | None = None
-    advice: str = ""
-
-    def scan(
-        self, take: Sequence[int], header: bool, path: str, ledger: Ledger, kinds: Sequence[Kind] = ()
-    ) -> Iterator[InputRow]:
-        """Yield the rows with the cells at the positions `take`; each is counted in the ledger first."""
-        for number, (line, cells, fault) in enumerate(self.rows(take, header, kinds), 1):
-            ledger.read = number
-            if fault:
-                ledger.add(number, line, path, *fault)
-            elif cells:
-                ledger.kept += 1
-            else:
-                ledger.add(number, line, path, Reason.BLANK_LINE)
-            yield InputRow(number, line, () if fault else cells, fault)
-
-
-def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
-    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
-    named = [
-        f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
-        for row in damaged[:_NAMED_FAULTS]
-    ]
-    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
-    if all(row.fault and row.fault.reason in (Reason.NOT_UTF8, Reason.NUL) for row in damaged):
-        expected = "text in UTF-8, without NUL characters"
-    return TableError(
-        f"the {'table' if unit == 'row' else 'text'} has {counted(len(damaged), f'damaged {unit}')}",
-        where=where,
-        got="\n       ".join(named + more),
-        expected=expected,
-        hint=hint,
-    )
+FORMATS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow")
+"""Suffixes of the formats, in lower case, without that of a compression."""
 
 
 @contextmanager
@@ -117,22 +47,49 @@ def open_source(path: str) -> Iterator[Source]:
             streams = [stack.enter_context(open_bytes(file)) for file in files]
             yield _parallel([str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)])
         else:
-            make = _format_of(files[0])
-            yield make(stack.enter_context(open_bytes(files[0])), files[0])
+            suffix = _suffix_of_table(files[0])
+            stream = stack.enter_context(open_bytes(files[0]))
+            check_bytes(stream.peek(HEAD_BYTES) if isinstance(stream, io.BufferedReader) else b"", files[0], suffix)
+            yield _open(stream, files[0], suffix, [] if is_device(files[0]) else None)
 
 
-def open_stream(stream: BinaryIO, suffix: str | None, name: str) -> Source:
+def open_stream(stream: BinaryIO, suffix: str | None, name: str, sought: Sequence[str] = ()) -> Source:
     """Open the table that comes from a stream; without the suffix of a format, the first line decides.
 
-    That is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, and otherwise CSV.
-    Raises the errors of `open_source`, and UsageError for an unknown format.
+    That is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, and otherwise CSV. No
+    further lines are read than it takes to find the columns of the names `sought`: more may be yet to come. Raises the
+    errors of `open_source`, and UsageError for an unknown format.
     """
-    if suffix is not None and suffix not in _FORMATS:
-        raise UsageError(f"there is no format {suffix.removeprefix('.')!r}", hint=nearest(suffix, _FORMATS))
-    first = stream.readline()
+    if suffix is not None and suffix not in FORMATS:
+        raise UsageError(f"there is no format {suffix.removeprefix('.')!r}", hint=nearest(suffix, FORMATS))
+    first = stream.readline(MAX_LINE)
     suffix = suffix or _format_of_line(first)
-    whole = io.BytesIO(first + stream.read()) if suffix in (".parquet", ".arrow") else chain([first], stream)
-    return _FORMATS[suffix](cast(BinaryIO, whole), Path(name))
+    check_bytes(first[:HEAD_BYTES], Path(name), suffix)
+    if suffix in (".parquet", ".arrow"):
+        return _open(io.BytesIO(first + stream.read()), Path(name), suffix, sought)
+    return _open(_Replayed(first, stream), Path(name), suffix, sought)
+
+
+class _Replayed:
+    """A stream whose first line was read, with that line."""
+
+    def __init__(self, first: bytes, stream: BinaryIO) -> None:
+        self._first, self._stream = first, stream
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        first, self._first = self._first, b""
+        return first or self._stream.readline(limit)
+
+
+def _open(stream: Any, path: Path, suffix: str, sought: Sequence[str] | None) -> Source:
+    """Open a table in the format of a suffix; with `sought` its rows may be yet to come."""
+    match suffix:
+        case ".jsonl" | ".ndjson":
+            return json_lines(stream, path, sought)
+        case ".parquet" | ".arrow":
+            return binary(suffix[1:].capitalize(), stream, path)
+        case _:
+            return _delimited(stream, path, "," if suffix == ".csv" else "\t", is_live=sought is not None)
 
 
 def _format_of_line(line: bytes) -> str:
@@ -156,7 +113,7 @@ def table_files(path: str) -> tuple[Path, ...]:
     splits = [(Path(path[: at.start()]), Path(path[at.end() :])) for at in re.finditer(",", path)]
     found = [both for both in splits if all(file.exists() for file in both)]
     both = (found or splits)[0]
-    tables = [file for file in both if suffix_of(file) in _FORMATS]
+    tables = [file for file in both if suffix_of(file) in FORMATS]
     if found and tables:
         raise TableError(
             "two parallel files must be plain text, one sentence per line",
@@ -179,27 +136,22 @@ def without_compression(name: str) -> str:
     return name
 
 
-def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
+def _suffix_of_table(path: Path) -> str:
+    """Return the suffix of a table. Raises TableError for a file that is none by its suffix."""
     suffix = suffix_of(path)
-    if suffix in _FORMATS:
-        return _FORMATS[suffix]
+    if suffix in FORMATS:
+        return suffix
     if path.is_dir():
         raise IsADirectoryError
     if not path.exists():
         raise FileNotFoundError(2, "no such file", str(path))
-    valid = f"{', '.join(_FORMATS)}, each also with {' or '.join(COMPRESSIONS)}"
-    if suffix == ".txt":
-        raise TableError(
-            "a .txt file has one column of text, and pairs need two",
-            where=str(path),
-            expected=f"a table: {valid}",
-            hint="give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
-        )
+    check_suffix(path, suffix)
     raise TableError(
         "the format of the table is unknown",
         where=str(path),
         got=f"the suffix {suffix!r}" if suffix else "no suffix",
-        expected=f"{valid}; or two parallel text files, as in a.en,a.de",
+        expected=f"{', '.join(FORMATS)}, each also with {' or '.join(COMPRESSIONS)}; or two parallel text files, as in "
+        "a.en,a.de",
         hint="give the file the suffix of its format",
     )
 
@@ -207,31 +159,30 @@ def _format_of(path: Path) -> Callable[[BinaryIO, Path], Source]:
 # CSV and TSV
 
 
-def _csv(stream: BinaryIO, path: Path) -> Source:
-    # The csv module ends an unquoted row at a lone \r too; lines must be counted in the same way.
-    rows = csv_rows(Lines(stream, path, lone_cr=True))
-    return _delimited(
-        "CSV",
-        rows,
-        'a cell with a comma, a quote or a line break is in "double quotes", and a quote in it is doubled ("")',
-    )
+def _delimited(stream: Stream, path: Path, usual: str, *, is_live: bool) -> Source:
+    """Return a table of separated cells, whose first undamaged row determines the number of columns.
 
-
-def _tsv(stream: BinaryIO, path: Path) -> Source:
-    advice = "cells are separated by one tab, and contain neither tabs nor line breaks"
-    return _delimited("TSV", tsv_rows(Lines(stream, path)), advice)
-
-
-def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
-    """Return a source whose first undamaged row determines the number of columns."""
-    before = _until(rows, lambda row: bool(row.cells))
-    first = before[-1].cells if before else ()
+    `is_live`: no further lines are read than it takes to find the separator.
+    """
+    lines, notes = Lines(stream, path, lone_cr=True), list[str]()
+    separator = _separator(lines, usual, notes, is_live=is_live)
+    rows = tsv_rows(lines, notes) if separator == "\t" else csv_rows(lines, notes, separator)
+    before: list[Row] = []
+    for row in rows:
+        before.append(row)
+        if (is_live or len(before) > SAMPLE_ROWS) and any(row.cells for row in before):
+            break
+    start = next((at for at, row in enumerate(before) if row.cells), len(before))
+    if not is_live:
+        check_first_rows([row for row in before if row.cells], path)
+    first = tuple(before[start].cells) if start < len(before) else ()
     width = len(first)
 
     def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
-        for line, cells, fault in chain(before[:-1] if header else before, rows):
+        skipped = before[:start] + before[start + 1 :] if header else before
+        for line, cells, fault in chain(skipped, rows):
             if fault:
                 yield Row(line, (), fault)
             elif not cells:
@@ -242,131 +193,39 @@ def _delimited(name: str, rows: Iterator[Row], advice: str) -> Source:
                 number = f"{counted(len(cells), 'cell')} instead of {width}"
                 yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
-    first_fault = next((row.fault for row in before if row.fault), None)
-    return Source(name, chosen, width, None, tuple(first), first_fault, advice)
+    advice = "cells are separated by one tab, and contain neither tabs nor line breaks"
+    if separator != "\t":
+        name = NAMES.get(separator, "separators").removesuffix("s")
+        advice = (
+            f'a cell with a {name}, a quote or a line break is in "double quotes", and a quote in it is doubled ("")'
+        )
+    return Source(
+        "TSV" if separator == "\t" else "CSV",
+        chosen,
+        width,
+        first=first,
+        first_fault=next((row.fault for row in before[:start] if row.fault), None),
+        advice=advice,
+        sample=lambda: [row.cells for row in before if len(row.cells) == width],
+        notes=notes,
+        separator=separator,
+    )
 
 
-def _until(items: Iterator[Item], is_first: Callable[[Item], bool]) -> list[Item]:
-    """Return the items up to the first one for which the condition holds, or all."""
-    found = []
-    for item in items:
-        found.append(item)
-        if is_first(item):
-            break
-    return found
-
-
-# JSON Lines
-
-
-def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise FaultError(Reason.REPEATED_KEY, repr(key))
-    return members
-
-
-def _refuse_constant(name: str) -> None:
-    raise FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
-
-
-# Numbers keep their written form: 1.50 stays 1.50.
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_json_object, parse_int=Json, parse_float=Json, parse_constant=_refuse_constant
-)
-
-
-def _json_lines(stream: BinaryIO, path: Path) -> Source:
-    records = _json_records(Lines(stream, path))
-    before = _until(records, lambda record: bool(record[1]))
-    names = tuple(before[-1][1] or ()) if before else ()
-
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
-        chosen = [names[i] for i in take]
-        for line, members, fault in chain(before, records):
-            if members is None:
-                yield Row(line, (), fault)
-                continue
-            yield text_row([members.get(name) for name in chosen], chosen, line, kinds)
-
-    advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
-    return Source("JSON Lines", rows, len(names), names, advice=advice)
-
-
-def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fault | None]]:
-    """Return line number, members of the object and fault of each line; a blank or damaged line has no members."""
-    for number, text, fault in lines.numbered():
-        if fault or not text.strip():
-            yield number, None, fault
-            continue
-        try:
-            value = _DECODER.decode(text)
-        except json.JSONDecodeError as error:
-            yield number, None, Fault(Reason.NOT_JSON, f"{error.msg} at character {error.pos + 1}")
-        except FaultError as wrong:
-            yield number, None, wrong.fault
-        except RecursionError:
-            yield number, None, Fault(Reason.NESTED_TOO_DEEPLY)
-        else:
-            is_object = isinstance(value, dict)
-            yield number, value if is_object else None, None if is_object else Fault(Reason.NOT_AN_OBJECT)
-
-
-# Parquet and Arrow
-
-
-def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callable[[list[str] | None], Iterator[Any]]]:
-    """Return the schema of a table in Parquet or Arrow, and what yields its record batches, once.
-
-    Parquet has only the columns of these names in its batches; None: all. Arrow is what `datasets` saves: a stream of
-    record batches, or a file of them (Feather).
-    """
-    arrow = pyarrow(f"reading {form}")
-    from pyarrow.ipc import open_file, open_stream
-    from pyarrow.parquet import ParquetFile
-
-    if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
-        stream = io.BytesIO(stream.read())
-    try:
-        if form == "Parquet":
-            table = ParquetFile(stream)
-            return table.schema_arrow, lambda names: table.iter_batches(columns=names)
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        file = open_file(stream) if is_file else open_stream(stream)
-    except arrow.ArrowException as error:
-        raise corrupt(str(path), error) from None
-    return file.schema, lambda _names: map(file.get_batch, range(file.num_record_batches)) if is_file else iter(file)
-
-
-def _binary(form: str, stream: BinaryIO, path: Path) -> Source:
-    arrow = pyarrow(f"reading {form}")
-    schema, batches = record_batches(form, stream, path)
-    names = tuple(schema.names)
-    is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
-
-    def values(take: Sequence[int]) -> Iterator[Sequence[Any]]:
-        try:
-            for batch in batches([names[i] for i in take] if is_unique else None):
-                columns = [batch.column(names[i] if is_unique else i) for i in take]
-                yield from zip(*map(arrow_values, columns), strict=True)
-        except arrow.ArrowException as error:
-            raise corrupt(str(path), error) from None
-
-    return typed(form, names, values, advice="the values used are text or numbers, none of them null")
-
-
-def typed(
-    form: str, names: tuple[str, ...], values: Callable[[Sequence[int]], Iterator[Sequence[Any]]], *, advice: str
-) -> Source:
-    """Return a source whose cells have types; `values` yields those of the columns at some positions, row by row."""
-
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
-        chosen = [names[i] for i in take]
-        return (text_row(row, chosen, kinds=kinds) for row in values(take))
-
-    return Source(form, rows, len(names), names, advice=advice)
+def _separator(lines: Lines, usual: str, notes: list[str], *, is_live: bool) -> str:
+    """Return the separator of the cells. A line of Excel that states it is left out; `notes` say what is unusual."""
+    first = lines.peek(1)
+    if first and (stated := stated_separator(first[0])) is not None:
+        lines.skip()
+        notes.append(f"the first line states the separator, {NAMES.get(stated, repr(stated))}")
+        return stated
+    if is_live and first and is_clear(first[0], usual):
+        return usual
+    ahead = lines.peek(SAMPLE_ROWS)
+    separator = separator_of(ahead, usual, is_whole=len(ahead) < SAMPLE_ROWS)
+    if separator != usual:
+        notes.append(f"the cells are separated by {NAMES[separator]}")
+    return separator
 
 
 # Two parallel text files
@@ -397,17 +256,3 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
 def _in_file(fault: Fault, name: str) -> Fault:
     """Return the fault of a line in one of two files, with the name of the file."""
     return Fault(fault.reason, f"{fault.detail}, in {name}" if fault.detail else f"in {name}")
-
-
-_FORMATS: dict[str, Callable[[BinaryIO, Path], Source]] = {
-    ".csv": _csv,
-    ".tsv": _tsv,
-    ".tab": _tsv,
-    ".jsonl": _json_lines,
-    ".ndjson": _json_lines,
-    ".parquet": partial(_binary, "Parquet"),
-    ".arrow": partial(_binary, "Arrow"),
-}
-
-FORMATS = tuple(_FORMATS)
-"""Suffixes of the formats, in lower case, without that of a compression."""

@@ -7,19 +7,21 @@ what they can do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.cells import arrow_values
 from glassformer.data.columns import named_features
-from glassformer.data.formats import Source, typed
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import pyarrow
 from glassformer.data.pairs import Pair, members, text_pair
+from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.tables import Table, cell_fault, read_source, read_table
+from glassformer.data.typed import typed
 from glassformer.errors import UsageError, quoted
 from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of
 
 _BATCH = 1000
@@ -28,20 +30,27 @@ Given = Table | str | Path | Iterable[Any]
 """A table, its path, pairs of source and target, a list of mappings, or a frame: pandas, polars, `datasets`, Arrow."""
 
 
-def read_given(given: Given, data: DataSettings) -> Table:
-    """Return a table. Raises the errors of `read_table` and of `as_table`."""
-    table = read_columns(given, lambda: data)
+def read_given(given: Given, data: DataSettings, like: TakenColumns | None = None) -> Table:
+    """Return a table, with the columns of `read_table`. Raises the errors of `read_table` and of `as_table`."""
+    table = read_columns(given, lambda: (data, like))
     return as_table(given, data) if table is None else table  # type: ignore[arg-type]  # it is no path
 
 
-def read_columns(given: Given, data: Callable[[], DataSettings]) -> Table | None:
+def read_like(table: Table, given: Given, data: DataSettings) -> Table:
+    """Return another table, such as one to test on, with the columns of `table`. Raises the errors of `read_given`."""
+    if table.taken is not None:
+        data = data.model_copy(update={"source": None, "features": (), "target": None})
+    return read_given(given, data, table.taken)
+
+
+def read_columns(given: Given, how: Callable[[], tuple[DataSettings, TakenColumns | None]]) -> Table | None:
     """Return what has columns as a table, and None for pairs. Raises the errors of `read_table`."""
     if isinstance(given, Table):
         return given
     if isinstance(given, str | Path):
-        return read_table(given, data())
+        return read_table(given, *how())
     source = source_of_frame(given)
-    return None if source is None else read_source(source, data())
+    return None if source is None else read_source(source, *how())
 
 
 def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
@@ -66,7 +75,7 @@ def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None)
         pairs=list(kept.values()),
         rows=list(kept),
         columns=None,
-        taken=(" + ".join(one.name for one in inputs) or "source", "target"),
+        taken=None,
         header=False,
         format="python",
         ledger=ledger,
@@ -110,27 +119,40 @@ def source_of_frame(frame: Any) -> Source | None:
     found = _columns_and_rows(frame)
     if found is None:
         return None
-    return typed("python", *found, advice="the values used are text or numbers, none of them missing")
+    names, values, sample = found
+    return typed(
+        "python", names, values, sample=sample, advice="the values used are text or numbers, none of them missing"
+    )
 
 
-def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Callable[[Sequence[int]], Iterator[Any]]] | None:
-    """Return the names of the columns, and a function that yields the values of some columns, row by row."""
+Rows = Callable[[Sequence[int]], Iterator[Any]]
+"""A function that yields the values of some columns, row by row."""
+
+First = Callable[[], Iterable[Any]] | None
+"""A function that returns the values of the first rows, where those of the columns can be had once only."""
+
+
+def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Rows, First] | None:
+    """Return the names of the columns, a function that yields the values of some columns, and the first rows."""
     if hasattr(frame, "itertuples") and hasattr(frame, "iloc"):  # pandas
         names = tuple(map(str, frame.columns))
-        return names, lambda take: frame.iloc[:, list(take)].itertuples(index=False, name=None)
+        return names, lambda take: frame.iloc[:, list(take)].itertuples(index=False, name=None), None
     if hasattr(frame, "collect_schema") and hasattr(frame, "sink_parquet") and not hasattr(frame, "iter_rows"):
         raise UsageError("a lazy frame has no rows yet", got=quoted(type(frame).__name__), hint="call its collect()")
     if hasattr(frame, "iter_rows") and hasattr(frame, "columns"):  # polars
-        return tuple(frame.columns), lambda take: frame[:, list(take)].iter_rows()
+        return tuple(frame.columns), lambda take: frame[:, list(take)].iter_rows(), None
     if hasattr(frame, "with_format") and hasattr(frame, "column_names"):  # datasets
         return _of_dataset(frame)
     if isinstance(frame, list | tuple) and frame and isinstance(frame[0], Mapping):
-        keys = list(frame[0])
-        return tuple(map(str, keys)), lambda take: (_values_of(row, [keys[i] for i in take]) for row in frame)
+        keys = list(dict.fromkeys(key for row in frame[:SAMPLE_ROWS] if isinstance(row, Mapping) for key in row))
+        return tuple(map(str, keys)), lambda take: (_values_of(row, [keys[i] for i in take]) for row in frame), None
     if hasattr(frame, "__arrow_c_stream__"):  # a table or a reader of pyarrow, a relation of duckdb, …
         reader = pyarrow("reading Arrow").RecordBatchReader.from_stream(frame)
-        return tuple(reader.schema.names), lambda take: _rows(
-            [arrow_values(batch.column(i)) for i in take] for batch in reader
+        before = list(islice(reader, 1))
+        return (
+            tuple(reader.schema.names),
+            lambda take: _rows([arrow_values(batch.column(i)) for i in take] for batch in chain(before, reader)),
+            lambda: _rows(list(map(arrow_values, batch.columns)) for batch in before),
         )
     return None
 
@@ -142,7 +164,7 @@ def _values_of(row: Any, keys: Sequence[Any]) -> list[Any]:
     return [row.get(key) for key in keys]
 
 
-def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Callable[[Sequence[int]], Iterator[Any]]]:
+def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Rows, First]:
     names = dataset.column_names
     if isinstance(names, dict):
         raise UsageError(
@@ -151,17 +173,24 @@ def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Callable[[Sequence[int]]
             hint=f"give one of them, for example dataset[{next(iter(names), 'train')!r}]",
         )
     plain = dataset.with_format(None)
-    if names is None:  # a data set that is streamed knows its columns when its first row is there
+    if names is None:  # a data set that is streamed knows its columns when its first rows are there
         rows = iter(plain)
-        first = next(rows, None) or {}
-        names = list(first)
-        plain_rows = chain([first] if first else [], rows)
-        return tuple(names), lambda take: ([row.get(names[i]) for i in take] for row in plain_rows)
-    return tuple(names), lambda take: _rows(
-        [batch[names[i]] for i in take] for batch in plain.select_columns([names[i] for i in take]).iter(_BATCH)
+        before = list(islice(rows, SAMPLE_ROWS))
+        found = list(dict.fromkeys(name for row in before for name in row))
+        return (
+            tuple(found),
+            lambda take: ([row.get(found[i]) for i in take] for row in chain(before, rows)),
+            lambda: ([row.get(name) for name in found] for row in before),
+        )
+    return (
+        tuple(names),
+        lambda take: _rows(
+            [batch[names[i]] for i in take] for batch in plain.select_columns([names[i] for i in take]).iter(_BATCH)
+        ),
+        None,
     )
 
 
-def _rows(batches: Iterator[list[list[Any]]]) -> Iterator[Any]:
+def _rows(batches: Iterable[list[list[Any]]]) -> Iterator[Any]:
     for columns in batches:
         yield from zip(*columns, strict=True)

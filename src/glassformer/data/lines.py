@@ -6,15 +6,27 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from shlex import quote
+from typing import Any, BinaryIO, Protocol, cast
 
 from glassformer.data.ledger import Fault, Reason
 from glassformer.errors import MissingExtraError, TableError, quoted
 from glassformer.ship.storage.files import is_file_name
+
+
+class Stream(Protocol):
+    """Bytes that can be read line by line."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Return the next line, or at most `limit` bytes of it."""
+        ...
+
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of files that are decompressed while they are read, in lower case."""
@@ -107,18 +119,44 @@ def pyarrow(feature: str) -> Any:
     return pyarrow
 
 
+MAX_LINE = 2**24
+"""Maximum number of bytes of a line; no text that a model takes is nearly as long."""
+
+MAX_LOST = 2**28
+"""Bytes of a line that is too long, after which the file is refused."""
+
+
 class Lines:
     r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
 
     A byte order mark is dropped. A line that is not UTF-8 or contains NUL is returned too; `faults` maps its number
-    (from 1) to its fault. Raises TableError for UTF-16 and UTF-32.
+    (from 1) to its fault, and so it does for a line of more than `MAX_LINE` bytes, which is returned as an empty one.
+    Raises TableError for UTF-16 and UTF-32, and for a line of more than `MAX_LOST` bytes.
     """
 
-    def __init__(self, stream: Iterable[bytes], name: object, *, lone_cr: bool = False) -> None:
+    def __init__(self, stream: Stream, name: object, *, lone_cr: bool = False) -> None:
         self._stream, self._name, self._lone_cr = stream, name, lone_cr
+        self._texts = self._decoded()
+        self._ahead: list[str] = []
         self.faults: dict[int, Fault] = {}
+        self.skipped = 0
 
     def __iter__(self) -> Iterator[str]:
+        while self._ahead:
+            yield self._ahead.pop(0)
+        yield from self._texts
+
+    def peek(self, count: int) -> list[str]:
+        """Return the next lines, at most `count`, which are read again afterward."""
+        self._ahead += islice(self._texts, max(0, count - len(self._ahead)))
+        return self._ahead[:count]
+
+    def skip(self) -> None:
+        """Leave out the first line."""
+        self.skipped += len(self.peek(1))
+        del self._ahead[:1]
+
+    def _decoded(self) -> Iterator[str]:
         offset = 0
         for number, raw in enumerate(self.raw(), 1):
             line = raw
@@ -140,18 +178,54 @@ class Lines:
             yield text
 
     def numbered(self) -> Iterator[tuple[int, str, Fault | None]]:
-        r"""Return the number, the text without \n or \r\n, and the fault, if any, of each line."""
-        for number, text in enumerate(self, 1):
+        r"""Return the number, the text without its end (\n, \r\n or \r), and the fault, if any, of each line."""
+        for number, text in enumerate(self, 1 + self.skipped):
             fault = self.faults.pop(number, None) if self.faults else None
             yield number, text.removesuffix("\n").removesuffix("\r"), fault
 
     def raw(self) -> Iterator[bytes]:
-        """Return the bytes of each line, ending and byte order mark included."""
-        for number, raw in enumerate(self._stream):
-            if number == 0 and raw.startswith(_UTF16_BOMS):
+        """Return the bytes of each line, ending and byte order mark included; one that is too long is empty."""
+        number, rest = 1, b""
+        for raw in iter(partial(self._stream.readline, MAX_LINE), b""):
+            if number == 1 and not rest and raw.startswith(_UTF16_BOMS):
                 what = "the text is UTF-16 or UTF-32, not UTF-8"
-                raise TableError(what, where=str(self._name), hint="save the file as UTF-8")
-            if self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n"):
-                yield from _AFTER_LONE_CR.split(raw)
-            else:
+                raise TableError(what, where=str(self._name), hint=to_utf8(self._name, "UTF-16"))
+            if raw.endswith(b"\n") and not rest and not (self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n")):
+                number += 1
                 yield raw
+                continue
+            *parts, rest = _AFTER_LONE_CR.split(rest + raw) if self._lone_cr else [rest + raw]
+            yield from parts
+            number += len(parts)
+            if rest.endswith(b"\n") or len(raw) < MAX_LINE:  # else it was cut there, maybe in the middle of a line
+                yield rest
+                number, rest = number + 1, b""
+            elif len(rest) >= MAX_LINE:
+                self._skip_line(number)
+                yield b"\n"
+                number, rest = number + 1, b""
+        if rest:
+            yield rest
+
+    def _skip_line(self, number: int) -> None:
+        """Leave out the rest of a line that is too long. Raises TableError if it has no end within MAX_LOST bytes."""
+        self.faults[number] = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_LINE:,} bytes in a line")
+        n_lost = 0
+        for raw in iter(partial(self._stream.readline, MAX_LINE), b""):
+            n_lost += len(raw)
+            if raw.endswith(b"\n"):
+                return
+            if n_lost > MAX_LOST:
+                raise TableError(
+                    "a line is too long to be text",
+                    where=f"{self._name}, line {number:,}",
+                    got=f"more than {MAX_LOST:,} bytes without a line end",
+                    expected="one row, or one sentence, a line",
+                    hint="check that this is a text file",
+                )
+
+
+def to_utf8(path: object, encoding: str) -> str:
+    """Return the command that makes a file in another encoding UTF-8."""
+    name = Path(str(path))
+    return f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > {quote(f'{name.stem}.utf8{name.suffix}')}"

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from glassformer.data.cells import Kind
 from glassformer.data.columns import ColumnName, Columns
-from glassformer.data.formats import InputRow, damage, open_source, open_stream
+from glassformer.data.formats import open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
+from glassformer.data.source import InputRow, damage
 from glassformer.errors import TableError, shortened
 from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.records import TakenColumns
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
@@ -36,7 +38,7 @@ class OpenRows:
     """An open input: what its columns are, and its rows, which can be read once.
 
     `taken` are the labels of the chosen columns, `names` their names (column_0, … without a header). The other fields
-    are those of `Table`. `ledger` has the rows that were read so far.
+    are those of `Table`. `ledger` has the rows that were read so far, `notes` say what is unusual until then.
     """
 
     path: str
@@ -48,6 +50,7 @@ class OpenRows:
     header_guessed: bool
     advice: str
     ledger: Ledger
+    notes: list[str] = field(default_factory=list)
     rows: Iterator[InputRow] = field(default_factory=lambda: iter(()))
 
 
@@ -60,10 +63,12 @@ def open_columns(
     kinds: Sequence[Kind] = (),
     suffix: str | None = None,
     name: str = "standard input",
+    like: TakenColumns | None = None,
 ) -> Iterator[OpenRows]:
     """Open the chosen columns of the table at a path, or of the stream called `name` in the format of `suffix`.
 
-    `kinds` are those of the cells of the columns, by default text.
+    `kinds` are those of the cells of the columns, by default text. A first row with the names of `like`, the columns of
+    a model, is a header too.
     Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
     """
 
@@ -74,21 +79,22 @@ def open_columns(
                 table = stack.enter_context(open_source(source))
             else:
                 stack.enter_context(system_errors(name))
-                table = open_stream(source, suffix, name)
+                table = open_stream(source, suffix, name, [column for column in columns if isinstance(column, str)])
             if not table.width:
                 raise TableError("the table has no rows", where=path)
-            found = Columns.of(table, columns, data.header, path)
+            found = Columns.of(table, columns, data.header, path, like=like, live=True)
             take = tuple(found.position(column) for column in columns)
             opened = OpenRows(
                 path,
                 table.format,
                 tuple(found.label(position) for position in take),
-                tuple(found.names[position] if found.names else f"column_{position}" for position in take),
+                tuple(found.name(position) if found.names else f"column_{position}" for position in take),
                 found.header,
                 found.first,
                 found.guessed,
                 table.advice,
                 Ledger(),
+                table.notes,
             )
             yield opened
             yield from table.scan(take, found.consumed, path, opened.ledger, kinds)
@@ -140,13 +146,13 @@ def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
         raise damage(damaged, opened.path, expected=opened.advice, hint=hint, unit=unit)
 
 
-def cells_of(table: Table, column: str, data: DataSettings) -> list[str]:
-    """Return the cell of another column for each kept pair of a table; `data` are the settings it was read with.
+def cells_of(table: Table, column: str) -> list[str]:
+    """Return the cell of another column for each kept pair of a table.
 
     Raises ColumnError for a column that is not there, TableError where a kept row has no text in it.
     """
     cells: list[str] = []
-    data = data.model_copy(update={"header": "yes" if table.header else "no"})
+    data = DataSettings(header="yes" if table.header else "no")
     for path, indices in table.by_file():
         with open_columns(path, [column], data, kinds=["optional"]) as opened:
             found = {row.number: row.cells[0] for row in opened.rows if row.cells}

@@ -17,14 +17,16 @@ from glob import glob, has_magic
 from itertools import chain, pairwise
 from pathlib import Path
 
-from glassformer.data.columns import Columns, requested
-from glassformer.data.formats import FORMATS, InputRow, Source, damage, open_source, suffix_of
+from glassformer.data.columns import TRAINING, Columns, requested
+from glassformer.data.formats import FORMATS, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
+from glassformer.data.source import InputRow, Source, damage
 from glassformer.data.stored import FOLDER_VARIABLE, StoredPairs, folder_of_files
-from glassformer.errors import ColumnError, TableError
+from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = ["Pair", "Table", "read_table"]
@@ -33,23 +35,27 @@ LARGE_CHARACTERS = 2**24
 """Characters of the texts of a table from which on they are stored in files. A smaller one is kept in memory."""
 
 
+MAX_LEFT_OUT = 1_000_000
+"""Rows that are left out, after which a table is refused of which hardly any row is kept."""
+
+
 @dataclass(frozen=True)
 class Table:
     """The pairs of a table, and how it was read.
 
     `rows` has the row number of each kept pair, counted as in `LedgerEntry`. `columns` are the names of all columns
-    (from the header, the keys of JSON objects, or the two file names), or None. `taken` are the labels of the source
-    and target columns. `header` is whether the table itself contains the names. `first` is the first row (empty in a
+    (from the header, the keys of JSON objects, or the two file names), or None. `taken` are those that were read, None
+    for pairs from Python. `header` is whether the table itself contains the names. `first` is the first row (empty in a
     format with column names), and `header_guessed` is whether the header was detected from its cells only. `inputs` are
     those of sources that have several (see `text/inputs.py`). `files` are those of a table of several: the index of the
-    first pair of each, and its path.
+    first pair of each, and its path. `notes` say what is unusual in how it was read.
     """
 
     path: str
     pairs: Sequence[Pair]
     rows: Sequence[int]
     columns: tuple[str, ...] | None
-    taken: tuple[str, str]
+    taken: TakenColumns | None
     header: bool
     format: str
     ledger: Ledger
@@ -83,6 +89,16 @@ class Table:
         return replace(self, pairs=pairs, rows=[self.rows[index] for index in indices], files=files)
 
     @property
+    def labels(self) -> tuple[str, str]:
+        """The names and positions of the columns of source and target, for people."""
+        return ("source", "target") if self.taken is None else self.taken.labels
+
+    @property
+    def header_setting(self) -> str:
+        """The setting `data.header` with which its files are read again in the same way."""
+        return "auto" if self.header_guessed or not self.first else "yes" if self.header else "no"
+
+    @property
     def sources(self) -> list[str]:
         return [pair.source for pair in self.pairs]
 
@@ -92,47 +108,27 @@ class Table:
         return [self.location(index) for index in range(len(self.rows))]
 
 
-def read_table(path: str | Path, data: DataSettings) -> Table:
+def read_table(path: str | Path, data: DataSettings, like: TakenColumns | None = None) -> Table:
     """Read the pairs of a table of any size: a file, two parallel files, a folder or a pattern.
 
-    The files of a folder are read in the order of their names. A blank line and an empty source or target (or white
-    space only) are added to the ledger. A damaged row (wrong number of cells, unclosed quote, not UTF-8, NUL, a value
-    that is not text) is an error, or with `data.bad_rows` "skip" is added to the ledger. `data.header` is ignored for
-    JSON Lines, Parquet, Arrow and parallel files, which have column names.
+    The files of a folder are read in the order of their names. A blank line and a source or target that is empty (or
+    white space only) or missing are added to the ledger. A damaged row (wrong number of cells, unclosed quote, not
+    UTF-8, NUL, a value that is not text) is an error, or with `data.bad_rows` "skip" is added to the ledger.
+    `data.header` is ignored for JSON Lines, Parquet, Arrow and parallel files, which have column names. `like` are the
+    columns that a model, or the table to train on, was read with: those that `data` does not set (`columns` has the
+    rule).
 
     Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have
     and for files with different columns, MissingExtraError for a library that is not installed, and RunError when the
     files of a large table cannot be written.
     """
     name = str(path)
-    return _read(_Reader(name, [(file, open_source(file)) for file in _listed(name)], data))
+    return _read(_Reader(name, [(file, open_source(file)) for file in _listed(name)], data, like))
 
 
-def read_source(source: Source, data: DataSettings) -> Table:
+def read_source(source: Source, data: DataSettings, like: TakenColumns | None = None) -> Table:
     """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
-    return _read(_Reader("(pairs)", [("(pairs)", nullcontext(source))], data))
-
-
-# Messages
-
-
-def check_same_columns(table: Table, other: Table) -> None:
-    """Raise ColumnError when another table has the columns of `table`, but others of them are source and target."""
-    names, others = map(_column_names, (table, other))
-    if other.columns and names != others and set(names) <= set(other.columns):
-        kinds = ["--feature" if one.kind == "feature" else "--source" for one in table.inputs] or ["--source"]
-        raise ColumnError(
-            "source and target are other columns than in the table to train on",
-            where=other.path,
-            got=" · ".join(others),
-            expected=" · ".join(names),
-            hint="use " + " ".join(f"{kind} {name}" for kind, name in zip([*kinds, "--target"], names, strict=True)),
-        )
-
-
-def _column_names(table: Table) -> list[str]:
-    source, target = (label.rpartition(" (column ")[0] for label in table.taken)
-    return [*([one.name for one in table.inputs] or [source]), target]
+    return _read(_Reader("(pairs)", [("(pairs)", nullcontext(source))], data, like))
 
 
 # Rows
@@ -155,35 +151,42 @@ def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)
 
 
-def _open(source: Source, data: DataSettings, path: str) -> tuple[Table, Iterator[tuple[int, Pair]]]:
-    """Choose the columns of an open table. Return the table without its pairs, and what reads them."""
-    columns = Columns.of(source, requested(data, source.first), data.header, path)
-    take: tuple[int, ...] = ()
+def _open(
+    source: Source, data: DataSettings, path: str, like: TakenColumns | None, origin: str
+) -> tuple[Table, Iterator[tuple[int, Pair]]]:
+    """Choose the columns of an open table, as those of `origin`. Return it without its pairs, and what reads them."""
+    columns = Columns.of(source, requested(data, source.first), data.header, path, like=like)
+    taken: TakenColumns | None = None
     inputs: Inputs = ()
-    taken = ("", "")
     if source.width:  # else no row has cells
-        chosen = columns.choose(data)
-        take, inputs = chosen.all, columns.inputs(chosen)
-        taken = (" + ".join(map(columns.label, take[:-1])), columns.label(chosen.target))
+        taken = columns.choose(data, like, origin)
+        inputs = columns.inputs(taken)
     described = columns.names, taken, columns.header, source.format, Ledger(), columns.first, columns.guessed, inputs
     table = Table(path, (), (), *described)
-    rows = source.scan(take, columns.consumed, path, table.ledger)
+    rows = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
     return table, _pairs_of(rows, table, source.advice, stops=data.bad_rows == "stop")
 
 
 def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
     """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
 
-    If it `stops` at damage, TableError is raised after the last row when any was damaged.
+    If it `stops` at damage, TableError is raised after the last row when any was damaged, or after MAX_LEFT_OUT of
+    them. It is also raised when that many rows were left out, and hardly any was kept.
     """
-    damaged, inputs = [], table.inputs
+    damaged, inputs, ledger = [], table.inputs, table.ledger
     for row in rows:
-        if row.fault and stops:
+        if row.fault and row.fault.reason is not Reason.MISSING_VALUE and stops:
             damaged.append(row)
+            if len(damaged) == MAX_LEFT_OUT:
+                break
         elif row.cells and (fault := cell_fault(row.cells, inputs)):
-            table.ledger.drop(row.number, table.path, fault, row.line)
+            ledger.drop(row.number, table.path, fault, row.line)
         elif row.cells:
             yield row.number, Pair(compose(row.cells[:-1]) if inputs else row.cells[0], row.cells[-1])
+            continue
+        if len(ledger.entries) >= MAX_LEFT_OUT and len(ledger.entries) > 10 * ledger.kept:
+            what = "hardly any row of the table can be kept"
+            raise TableError(what, where=table.path, got=f"up to row {row.number:,}: {ledger.summary()}")
     if damaged:
         hint = "correct them, or skip them with --bad-rows skip; "
         hint += "training then lists them in the ledger.jsonl of the run, evaluate and score in --ledger FILE"
@@ -198,39 +201,38 @@ class _Reader:
 
     all: Table
 
-    def __init__(self, name: str, sources: Sequence[tuple[str, AbstractContextManager[Source]]], data: DataSettings):
-        self._name, self._sources, self._data = name, sources, data
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[tuple[str, AbstractContextManager[Source]]],
+        data: DataSettings,
+        like: TakenColumns | None,
+    ) -> None:
+        self._name, self._sources, self._data, self._like = name, sources, data, like
 
     def __iter__(self) -> Iterator[tuple[int, Pair]]:
         """Yield the row and the pair of every row that is kept."""
-        ledger, files, n_pairs = Ledger(), [], 0
+        ledger, files, n_pairs, notes = Ledger(), [], 0, list[str]()
+        data, like, origin = self._data, self._like, TRAINING
         common: Table | None = None
         for path, opening in self._sources:
             with opening as source:
-                table, pairs = _open(source, self._data, path)
-                if source.width:
-                    _check_columns(common or table, table)
+                table, pairs = _open(source, data, path, like, origin)
                 common = common or table
+                if like is None or common is table:  # further files have the columns of the first one
+                    like, origin = table.taken, path
+                    data = data.model_copy(update={"source": None, "features": (), "target": None})
                 files.append((n_pairs, path))
                 for kept in pairs:
                     n_pairs += 1
                     yield kept
+                notes += [note if path == self._name else f"{path}: {note}" for note in source.notes]
             _check_kept(table)
             ledger.include(table.ledger)
         assert common is not None
         is_one = [path for _, path in files] == [self._name]
-        self.all = replace(common, path=self._name, ledger=ledger, files=() if is_one else tuple(files))
-
-
-def _check_columns(first: Table, other: Table) -> None:
-    if other.taken != first.taken:
-        raise ColumnError(
-            "source and target are other columns than in the first file",
-            where=other.path,
-            got=" · ".join(other.taken),
-            expected=f"{' · '.join(first.taken)}, as in {first.path}",
-            hint="give the files the same columns, or name those to read with --source and --target",
-        )
+        all_files = () if is_one else tuple(files)
+        self.all = replace(common, path=self._name, ledger=ledger, files=all_files, notes=tuple(notes))
 
 
 def _check_kept(table: Table) -> None:
@@ -252,7 +254,7 @@ def _read(reader: _Reader) -> Table:
             stored = StoredPairs(chain(first, kept))
             where = f"in files of this process in {folder_of_files()} (another place: {FOLDER_VARIABLE})"
             note = f"the table is large: its {len(stored):,} pairs are {where}"
-            return replace(reader.all, pairs=stored, rows=stored.rows, notes=(note,))
+            return replace(reader.all, pairs=stored, rows=stored.rows, notes=(*reader.all.notes, note))
     return replace(reader.all, pairs=[pair for _, pair in first], rows=[row for row, _ in first])
 
 
@@ -271,7 +273,7 @@ def _listed(path: str) -> list[str]:
                     "there is no table in this folder", where=path, expected=f"files that end in {', '.join(FORMATS)}"
                 )
             return [str(file) for file in found]
-        if has_magic(path) and not where.exists():
+        if has_magic(path) and not all(file.exists() for file in table_files(path)):
             matches = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207, of any root
             if not matches:
                 raise TableError("no file matches this pattern", where=path)

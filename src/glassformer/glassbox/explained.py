@@ -222,7 +222,7 @@ class Explained:
             computed_in="float64",
             seed=file.settings.training.seed,
             versions=file.versions,
-            columns=list(file.data.columns),
+            columns=list(file.data.column_labels),
             members=self.n_members,
         )
 

@@ -13,14 +13,16 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.data.columns import columns_of_model
+from glassformer.data.columns import settings_of_model
 from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources
+from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError, UsageError
 from glassformer.inference.confidence import all_of_the_beam, check_calibrated
 from glassformer.inference.metrics import (
@@ -38,6 +40,7 @@ from glassformer.inference.metrics import (
 from glassformer.inference.reliability import Reliability, reliability
 from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, readable
 
 if TYPE_CHECKING:
@@ -144,7 +147,7 @@ def evaluate(
     """Translate the source of each (source, target) pair and score the answers against the targets.
 
     `pairs` is what `plan` takes, such as a path or a frame; its columns are those of `data`, fields of DataSettings, or
-    else those that `glassformer evaluate` reads.
+    else those of the training.
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
     `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
@@ -155,7 +158,7 @@ def evaluate(
     another length or the probability of answers is not known, and SettingsError for a BLEU tokenizer that cannot be
     used.
     """
-    table = read_columns(pairs, lambda: settings_for(translator.model_file, data or {}))
+    table = read_columns(pairs, lambda: how_to_read(translator.model_file, data or {}))
     if table is not None:
         rows_read, where = rows_read or table.ledger.read, where or table.locations
     checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
@@ -197,10 +200,15 @@ def evaluate(
     )
 
 
-def settings_for(model_file: ModelFile, given: Mapping[str, Any]) -> DataSettings:
-    """Return how a table is read for a model; `given` are fields of DataSettings."""
-    columns = columns_of_model(model_file.source_tokenizer.inputs, model_file.data.columns[1], given)
-    return DataSettings(**columns)
+def read_for(model_file: ModelFile, path: str | Path, given: Mapping[str, Any]) -> Table:
+    """Read a table for a model: the columns that are `given` (fields of DataSettings), or those of its training."""
+    return read_table(path, *how_to_read(model_file, given))
+
+
+def how_to_read(model_file: ModelFile, given: Mapping[str, Any]) -> tuple[DataSettings, TakenColumns | None]:
+    """Return how a table is read for a model, and the columns of its training; `given` are fields of DataSettings."""
+    trained = model_file.data.columns
+    return settings_of_model(model_file.source_tokenizer.inputs, trained, given), trained
 
 
 def _trained_on(

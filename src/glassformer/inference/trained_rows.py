@@ -12,6 +12,7 @@ from glassformer.data.further import further_columns
 from glassformer.data.tables import read_table
 from glassformer.errors import GlassformerError
 from glassformer.inference.translator import Translator
+from glassformer.paper.settings import DataSettings
 
 MAX_BYTES = 2**28
 
@@ -33,7 +34,7 @@ class TrainedRows:
 
         The path is from the model file, which may be anybody's: only files of at most MAX_BYTES are read.
         """
-        path, settings = translator.model_file.data.table, translator.settings.data
+        path, taken = translator.model_file.data.table, translator.model_file.data.columns
         if translator.trained_sources.unknown:
             return cls(unknown=translator.trained_sources.unknown)
         if path is None:
@@ -44,8 +45,9 @@ class TrainedRows:
         if sum(file.stat().st_size for file in files) > MAX_BYTES:
             return cls(unknown=f"the training table {path} has more than {MAX_BYTES // 10**6:,} MB")
         try:
-            table = read_table(path, settings)
-            columns = further_columns(table, settings, max_values=len(table.rows))
+            data = DataSettings(header=translator.settings.data.header, bad_rows=translator.settings.data.bad_rows)
+            table = read_table(path, data, taken)
+            columns = further_columns(table, max_values=len(table.rows))
         except GlassformerError as error:
             return cls(unknown=f"the training table {path} cannot be read: {error.what}")
         sources = table.sources

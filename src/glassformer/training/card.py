@@ -42,7 +42,7 @@ def model_card(
     changed = "".join(f"| changed {change.when} | {change} |\n" for change in changes)
     return f"""# A model by glassformer
 
-It turns `{data.columns[0]}` into `{data.columns[1]}`.
+It turns `{data.column_labels[0]}` into `{data.column_labels[1]}`.
 
 | | |
 |---|---|

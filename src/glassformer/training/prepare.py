@@ -79,7 +79,7 @@ class Prepared:
         if not inputs:
             return self.valid_pairs, HELD_OUT_COLUMNS
         rows = [(*split(pair.source), pair.target) for pair in self.valid_pairs[:HELD_OUT_ROWS]]
-        return rows, held_out_columns(inputs, self.data.columns[1])
+        return rows, held_out_columns(inputs, self.data.columns)
 
     def write_ledger(self, path: Path) -> None:
         """Write the entry of each row that was not kept: of the tables to train, validate and test on."""
@@ -241,7 +241,7 @@ def _training_data(
     seen_length, seen = learn_seen(train.source.ids, train.source.lengths)
     return TrainingData(
         table=shown(table.path),
-        columns=(shown(table.taken[0]), shown(table.taken[1])),
+        columns=table.taken,
         fingerprint=fingerprint(table.pairs),
         **separate,
         rows=ledger.counts(),

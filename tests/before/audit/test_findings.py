@@ -41,7 +41,7 @@ def table_of(pairs: Sequence[tuple[str, str]], path: str = "a.csv") -> Table:
     ledger = Ledger()
     ledger.read = ledger.kept = len(pairs)
     rows = list(range(2, len(pairs) + 2))
-    return Table(path, [Pair(*pair) for pair in pairs], rows, None, ("source", "target"), False, "CSV", ledger)
+    return Table(path, [Pair(*pair) for pair in pairs], rows, None, None, False, "CSV", ledger)
 
 
 def settings_of(**changes: object) -> Settings:

@@ -14,11 +14,17 @@ from glassformer.paper.settings import SideSettings, TokenSettings
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import Served
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.records import TakenColumn, TakenColumns
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
 
 TEXT = {"lemma": "abc", "tags": "V;PST"}
+COLUMNS = TakenColumns(
+    inputs=(TakenColumn(name="lemma", position=0), TakenColumn(name="tags", position=1, feature="tags")),
+    target=TakenColumn(name="form", position=2),
+    width=3,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,7 @@ def path(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     grown = grow_model(model, *tokenizers)
     path = tmp_path_factory.mktemp("inputs") / "model.safetensors"
-    replace(grown, data=grown.data.model_copy(update={"columns": ("lemma + tags", "form")})).save(path)
+    replace(grown, data=grown.data.model_copy(update={"columns": COLUMNS})).save(path)
     return path
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from glassformer.errors import ModelFileError
+from glassformer.errors import ModelFileError, quoted
 from glassformer.ship.storage.records import Metrics, TrainingData
 
 SAVED = {
     "table": "pairs-\udcff.csv",
-    "columns": ["iso", "english"],
+    "columns": {
+        "inputs": [{"name": "iso", "position": 1}, {"position": 0, "feature": "tags"}],
+        "target": {"name": "english", "position": 2},
+        "width": 3,
+    },
     "fingerprint": "0123",
     "rows": {"read": 5, "kept": 4, "empty target": 1},
     "train_rows": 3,
@@ -20,20 +26,23 @@ SAVED = {
     "target_counts": [0, 3, 3, 7],
 }
 
+OUTSIDE = {**SAVED["columns"], "width": 2}
+TWICE = {**SAVED["columns"], "target": {"name": "b", "position": 1}}
+
 
 def test_a_record_is_the_same_after_saving():
     data = TrainingData(**SAVED)
-    assert (data.columns, data.train_rows, data.rows["kept"]) == (("iso", "english"), 3, 4)
+    assert (data.train_rows, data.rows["kept"]) == (3, 4)
+    assert data.column_labels == ("iso (column 1) + column 0", "english (column 2)")
     assert (data.counts("source"), data.counts("target")) == ((0, 3, 3), (0, 3, 3, 7))
-    assert data.to_dict() == SAVED | {
-        name: tuple(SAVED[name]) for name in ("columns", "source_counts", "target_counts")
-    }
+    assert json.loads(json.dumps(data.to_dict())) == SAVED
+    assert TrainingData(**data.to_dict()) == data
     assert Metrics(metric="bleu", value=1, step=3).to_dict() == {"metric": "bleu", "value": 1.0, "step": 3}
 
 
 def test_a_model_that_was_not_trained_has_empty_records():
     assert TrainingData().to_dict() == Metrics().to_dict() == {}
-    assert (TrainingData().columns, TrainingData().train_rows) == (("source", "target"), 0)
+    assert (TrainingData().column_labels, TrainingData().train_rows) == (("source", "target"), 0)
     assert (TrainingData().longest_target, TrainingData().counts("source")) == (None, ())
 
 
@@ -41,8 +50,10 @@ def test_a_model_that_was_not_trained_has_empty_records():
     ("field", "value", "named", "got"),
     [
         ("columns", "ab", "data.columns", "'ab'"),
-        ("columns", ["a", 1], "data.columns.1", "1"),
-        ("columns", ["a", "b", "c"], "data.columns", "['a', 'b', 'c']"),
+        ("columns", {**SAVED["columns"], "inputs": []}, "data.columns.inputs", "[]"),
+        ("columns", {**SAVED["columns"], "target": {"name": 1, "position": 2}}, "data.columns.name", "1"),
+        ("columns", OUTSIDE, "data.columns", quoted(OUTSIDE)),
+        ("columns", TWICE, "data.columns", quoted(TWICE)),
         ("rows", {"read": -1}, "data.rows.read", "-1"),
         ("rows", {"read": "5"}, "data.rows.read", "'5'"),
         ("train_rows", True, "data.train_rows", "True"),

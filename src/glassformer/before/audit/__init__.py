@@ -137,7 +137,7 @@ def _summaries(table: Table, valid: Table | None, test: Table | None) -> tuple[T
             role,
             each.path,
             each.format,
-            each.taken,
+            each.labels,
             each.ledger.read,
             each.ledger.kept,
             {name: count for name, count in each.ledger.counts().items() if name not in ("read", "kept")},

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from glassformer.data.cells import Kind
-from glassformer.data.formats import InputRow
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
+from glassformer.data.source import InputRow
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Source
 from glassformer.paper.settings import DataSettings

@@ -161,10 +161,9 @@ def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
     """
     if path is None:
         return {}
-    from glassformer.data.tables import read_table
-    from glassformer.inference.evaluation import settings_for
+    from glassformer.inference.evaluation import read_for
 
-    table = read_table(path, settings_for(model, {}))
+    table = read_for(model, path, {})
     pairs = zip(table.sources, (pair.target for pair in table.pairs), strict=True)
     return {nfc(source): target for source, target in reversed(list(pairs))}
 

@@ -120,7 +120,7 @@ def _rows_to_check(
         names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]
         return pair_rows(rows, names, "the given rows", model_file)
     inputs = model_file.source_tokenizer.inputs
-    columns = held_out_columns(inputs, model_file.data.columns[1]) if inputs else HELD_OUT_COLUMNS
+    columns = held_out_columns(inputs, model_file.data.columns) if inputs else HELD_OUT_COLUMNS
     if held_out := RunDirectory(path.parent).read_held_out(columns):
         pairs: list[tuple[Source, str]] = [(compose(cells), target) for *cells, target in held_out]
         return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)

@@ -160,7 +160,7 @@ def model_card(model_file: ModelFile, layout: Layout) -> str:
     """Return the card as Markdown, with the metadata of the hub: use, limits, and what the model was trained on."""
     settings, data, metrics = model_file.settings, model_file.data, model_file.metrics
     decoding = settings.decoding
-    source, target = (json.dumps(column, ensure_ascii=False) for column in data.columns)
+    source, target = (json.dumps(column, ensure_ascii=False) for column in data.column_labels)
     facts = [f"| model | {model_file.n_parameters:,} parameters |"]
     facts += [f"| trained on | {data.train_rows:,} rows |"] if data.train_rows else []
     if metrics.metric is not None and metrics.value is not None:

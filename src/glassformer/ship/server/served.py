@@ -190,7 +190,7 @@ def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
     With several inputs: those of the first held-out row of the run, or else such texts and the first symbols.
     """
     if translator.inputs:
-        columns = held_out_columns(translator.inputs, translator.model_file.data.columns[1])
+        columns = held_out_columns(translator.inputs, translator.model_file.data.columns)
         for row in RunDirectory(path.parent).read_held_out(columns):
             return dict(zip(columns[:-1], row, strict=False))
         text = _frequent_text(translator)

@@ -128,6 +128,7 @@ class ModelFile:
                 what = "the settings in the model file are not valid"
                 raise ModelFileError(what, got=error.what, hint=error.hint) from None
             data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
+            data.check_inputs(source.inputs)
             data.check_vocabularies(len(source), len(target))
             versions = read_versions(_part(parts, "versions"))
             calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None

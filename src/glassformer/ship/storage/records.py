@@ -1,5 +1,6 @@
 """The records of a model file besides weights, settings and tokenizers: typed, checked, frozen.
 
+    TakenColumns   the columns of a table that are read
     TrainingData   the data that the model was trained on
     Metrics        the result of its validation
     Calibration    what gives the probability that an answer is right
@@ -14,9 +15,10 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from glassformer.errors import ModelFileError, counted, first_fault, nearest
+from glassformer.text.inputs import Inputs, listed
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
@@ -41,6 +43,62 @@ class _Record(BaseModel):
         return self.model_dump(exclude_unset=True)
 
 
+class TakenColumn(_Record):
+    """One column that is read: its name in the header (None: there is no header), and its position from 0.
+
+    `feature` is the name of the input that it is, for a column of symbols.
+    """
+
+    part: ClassVar[str] = "data.columns"
+
+    name: str | None = Field(default=None, description="name in the header; null: the table has no names")
+    position: Count = Field(description="position from 0")
+    feature: str | None = Field(default=None, description="name of the input, for a column of symbols")
+
+    @property
+    def label(self) -> str:
+        """The name and the position, for people."""
+        return f"column {self.position}" if self.name is None else f"{self.name} (column {self.position})"
+
+    @property
+    def key(self) -> str | int:
+        """The name, or the position of a column without one."""
+        return self.position if self.name is None else self.name
+
+
+class TakenColumns(_Record):
+    """The columns of a table that are read as pairs: sources, features, and the target."""
+
+    part: ClassVar[str] = "data.columns"
+
+    inputs: Annotated[tuple[TakenColumn, ...], Field(strict=False)] = Field(
+        min_length=1, description="the columns of the source: texts before features"
+    )
+    target: TakenColumn = Field(description="the column of the target")
+    width: Count = Field(description="number of columns of the table")
+
+    @model_validator(mode="after")
+    def _are_of_the_table(self) -> TakenColumns:
+        if len(set(self.positions)) < len(self.positions) or max(self.positions) >= self.width:
+            raise ValueError(f"different positions from 0 to {self.width - 1}")
+        return self
+
+    @property
+    def all(self) -> tuple[TakenColumn, ...]:
+        """The columns in the order of the cells of a row: sources, features, target."""
+        return (*self.inputs, self.target)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Their positions."""
+        return tuple(column.position for column in self.all)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Names and positions of source and target, for people."""
+        return " + ".join(column.label for column in self.inputs), self.target.label
+
+
 class TrainingData(_Record):
     """The data that a model was trained on. Every field has a default, for models without a training table."""
 
@@ -48,9 +106,7 @@ class TrainingData(_Record):
 
     table: str | None = Field(default=None, description="path of the table")
     imported_from: str | None = Field(default=None, description="name of the model of another program")
-    columns: Annotated[tuple[str, str], Field(strict=False)] = Field(
-        default=("source", "target"), description="columns of source and target"
-    )
+    columns: TakenColumns | None = Field(default=None, description="columns of the table; null: it was pairs")
     fingerprint: str | None = Field(default=None, description="SHA-256 of the pairs")
     valid_fingerprint: str | None = Field(default=None, description="SHA-256 of a separate validation table's pairs")
     rows: dict[str, Count] = Field(default_factory=dict, description="rows read, kept, and not kept by reason")
@@ -83,6 +139,11 @@ class TrainingData(_Record):
             raise ValueError("base64 of a number of bytes that is a power of two")
         return value
 
+    @property
+    def column_labels(self) -> tuple[str, str]:
+        """Names and positions of the columns of source and target, for people."""
+        return ("source", "target") if self.columns is None else self.columns.labels
+
     def counts(self, side: str) -> tuple[int, ...]:
         """Return how often each token of a side ("source", "target") was trained, by id; empty if unknown."""
         return self.source_counts if side == "source" else self.target_counts
@@ -96,6 +157,16 @@ class TrainingData(_Record):
             f"decoding.max_new_tokens is {max_new_tokens:,}, and the longest target trained on has {longest:,} tokens "
             "and <eos>: longer answers are cut off"
         )
+
+    def check_inputs(self, inputs: Inputs) -> None:
+        """Raise ModelFileError unless the columns are those of a model with these inputs."""
+        features = [one.name if one.kind == "feature" else None for one in inputs] or [None]
+        if self.columns is not None and [column.feature for column in self.columns.inputs] != features:
+            raise ModelFileError(
+                f"'{self.part}.columns' in the model file is not valid",
+                got=self.columns.labels[0],
+                expected=f"a column for each input: {listed(inputs) or 'one text'}",
+            )
 
     def check_vocabularies(self, source_size: int, target_size: int) -> None:
         """Raise ModelFileError unless there is one count per token, or none at all."""

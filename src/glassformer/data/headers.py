@@ -1,0 +1,109 @@
+"""What a header and a few rows say of the columns: which names are usual, and which columns are no text.
+
+Names are compared without case and surrounding white space (`folded`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+# A first row with two of these among its cells is read as a header.
+_USUAL_NAME_LIST = """
+    source target src tgt trg x y input output inputs outputs text label labels from to question answer
+    query response prompt completion instruction word words pron pronunciation phoneme phonemes phone
+    phones grapheme graphemes transcription ipa spelling transliteration translation translated original
+    reference hypothesis command commands action actions sentence sentences logical_form lf form lemma
+    name date iso human machine id index split category source_text target_text input_text output_text
+    arabic bulgarian chinese czech danish dutch english finnish french german greek hebrew hindi hungarian
+    italian japanese korean latin norwegian polish portuguese romanian russian spanish swedish turkish
+    ukrainian en de fr nl es it pt ru zh ja ko ar tr pl sv da fi cs el he hi hu uk ro bg la
+"""
+USUAL_NAMES = frozenset(_USUAL_NAME_LIST.split())
+
+_ROLE_PAIRS = """
+    src/tgt src/trg input/output inputs/outputs in/out x/y text/label text/labels source_text/target_text
+    input_text/output_text input_text/target_text question/answer query/response prompt/completion prompt/response
+    instruction/response instruction/output
+"""
+_KIND_PAIRS = """
+    original/translation text/translation word/pron word/pronunciation word/phonemes word/transcription
+    word/transliteration word/ipa spelling/pronunciation grapheme/phoneme graphemes/phonemes lemma/form
+    sentence/logical_form command/action commands/actions
+"""
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((source, target) for source, _, target in (pair.partition("/") for pair in text.split()))
+
+
+ROLE_PAIRS = _pairs(_ROLE_PAIRS)
+"""Usual names of source and target after `source` and `target` themselves; the names say which is which."""
+
+KIND_PAIRS = _pairs(_KIND_PAIRS)
+"""Usual names that say what the texts are; which is the source, only their order says."""
+
+_SOURCES = {"source", *(source for source, _ in ROLE_PAIRS)} - {"text"}
+_TARGETS = {"target", *(target for _, target in ROLE_PAIRS)}
+
+_INDEX_NAME_LIST = "id ids idx index row rows row_id line line_number number no no. nr nr. num #"
+_INDEX_NAMES = frozenset(_INDEX_NAME_LIST.split())
+_NAMELESS = re.compile(r"|unnamed: ?\d+(_level_\d+)?|__index_level_\d+__")  # as pandas and Arrow name an index
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,15}(\.0+)?")
+
+
+def folded(name: str) -> str:
+    """Return a name as it is compared: without case and surrounding white space."""
+    return name.strip().casefold()
+
+
+def are_reversed(first: str, second: str) -> bool:
+    """Return whether the first of two names is that of a target, or the second that of a source, and not both are."""
+    names = folded(first), folded(second)
+    return [name in _TARGETS for name in names] == [True, False] or [name in _SOURCES for name in names] == [
+        False,
+        True,
+    ]
+
+
+def is_nameless(name: str) -> bool:
+    """Return whether a name is empty, or what a program writes for a column without one."""
+    return _NAMELESS.fullmatch(folded(name)) is not None
+
+
+def names_usual(cells: Sequence[str]) -> bool:
+    """Return whether two different cells are usual names of columns."""
+    return len(USUAL_NAMES.intersection(map(folded, cells))) >= 2
+
+
+def is_no_text(name: str | None, cells: Sequence[str]) -> bool:
+    """Return whether a column is never meant as source or target: nameless, a running number, or numbers of rows.
+
+    `name` is None in a table without a header, where an empty column counts as nameless.
+    """
+    if is_nameless(name) if name is not None else not any(cell.strip() for cell in cells):
+        return True
+    numbers = whole_numbers(cells)
+    if name is not None and folded(name) in _INDEX_NAMES and len(set(numbers)) == len(cells) > 0:
+        return True
+    return is_running(numbers)
+
+
+def is_running(numbers: Sequence[int]) -> bool:
+    """Return whether there are three numbers or more, each one more than the number before."""
+    return len(numbers) > 2 and all(after - before == 1 for before, after in pairwise(numbers))
+
+
+def whole_numbers(cells: Sequence[str]) -> list[int]:
+    """Return the cells as whole numbers, or nothing where one is none."""
+    found = [cell.strip() for cell in cells]
+    return [int(cell.partition(".")[0]) for cell in found] if all(map(_WHOLE_NUMBER.fullmatch, found)) else []
+
+
+def heads_a_running_number(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has text but no number, and a cell of it is above a number that runs from 0 or 1."""
+    if any(map(_WHOLE_NUMBER.fullmatch, map(str.strip, first))) or not any(map(str.strip, first)):
+        return False
+    columns = map(whole_numbers, zip(*rows, strict=True))
+    return any(is_running(numbers) and numbers[0] in (0, 1) for numbers in columns)

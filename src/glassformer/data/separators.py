@@ -1,0 +1,62 @@
+"""Which character separates the cells of a table, from its first lines.
+
+The usual separator of the format is taken unless the lines leave no doubt that it is another one: the first line has
+none of the usual ones, or all of them are decimal commas, and another one cuts nearly all lines into as many cells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
+
+_ALIKE = 0.9  # minimum fraction of the lines that a separator cuts into as many cells as the first line
+_QUOTED = re.compile(r'(?m)(?:^|(?<=[,;\t|]))[ ]*"(?:[^"]|"")*"(?=[ ]*(?:[,;\t|]|\r?$))')
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_EXCEL_LINE = re.compile(r'"?sep=(.|\\t)"?\r?\n?', re.IGNORECASE)
+
+
+def stated_separator(line: str) -> str | None:
+    """Return the separator that a line `sep=;` states, as Excel reads and writes it; None for another line."""
+    found = _EXCEL_LINE.fullmatch(line)
+    return None if found is None else found[1].replace("\\t", "\t")
+
+
+def is_clear(line: str, usual: str) -> bool:
+    """Return whether one line alone shows that the usual separator is that of the table."""
+    others = any(separator in line for separator in NAMES if separator != usual)
+    return usual in (_DECIMAL_COMMA.sub("", line) if usual == "," else line) or not others
+
+
+def separator_of(lines: Sequence[str], usual: str, *, is_whole: bool) -> str:
+    """Return the separator of a table with these first lines; `is_whole`: there are no more."""
+    text = _QUOTED.sub("", "".join(lines))
+    cut = [line for line in text.splitlines() if line.strip()]
+    if not is_whole:
+        del cut[-1:]  # it may be part of a quoted cell
+    while len(cut) > 1 and not any(separator in cut[0] for separator in NAMES):
+        del cut[0]  # a title
+    if _cuts(cut, usual) and not (usual == "," and any(_DECIMAL_COMMA.search(line) for line in cut)):
+        return usual
+    without_decimals = [_DECIMAL_COMMA.sub("", line) for line in cut]
+    if usual == "," and _cuts(without_decimals, usual):
+        return usual
+    others = [
+        separator
+        for separator in NAMES
+        if separator != usual and _cuts(without_decimals if separator == "," else cut, separator, tight=True)
+    ]
+    return others[0] if len(others) == 1 else usual
+
+
+def _cuts(lines: Sequence[str], separator: str, *, tight: bool = False) -> bool:
+    """Return whether a separator cuts nearly all lines into as many cells as the first one, two or more.
+
+    `tight`: and it is not always followed by white space, as a comma or semicolon of prose is.
+    """
+    counts = [line.count(separator) for line in lines]
+    if not counts or not counts[0]:
+        return False
+    is_prose = tight and separator in ",;" and all(f"{separator} " in line for line in lines if separator in line)
+    return not is_prose and counts.count(counts[0]) >= _ALIKE * len(counts)

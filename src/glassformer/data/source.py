@@ -1,0 +1,102 @@
+"""An open table before any column is chosen, and its rows, one at a time, with the faults found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from glassformer.data.cells import Kind
+from glassformer.data.delimited import Row
+from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.lines import to_utf8
+from glassformer.errors import TableError, counted
+
+SAMPLE_ROWS = 100
+"""Rows that are looked at before a table is read, to decide what its columns are."""
+
+_NAMED_FAULTS = 10
+
+
+class InputRow(NamedTuple):
+    """A row: its number from 1, its line in the file, and its chosen cells.
+
+    A blank line of a table has no cells. A damaged row has a fault and no cells.
+    """
+
+    number: int
+    line: int | None
+    cells: Sequence[str]
+    fault: Fault | None = None
+
+
+class ReadRows(Protocol):
+    """A function that yields the cells at the positions `take` of every row, without the first if it is a `header`.
+
+    `kinds` are those of the cells, by default text; only formats whose values have types need them.
+    """
+
+    def __call__(self, take: Sequence[int], header: bool, kinds: Sequence[Kind] = (), /) -> Iterator[Row]: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open table, before any column is chosen.
+
+    `names` are the column names if the format contains them. Otherwise `first` is the first undamaged row, which may
+    be a header, and `first_fault` is the first fault before it. `width` is the number of columns, 0 for none.
+    `rows` can be called once; `sample` returns the cells of all columns of the first rows, `first` among them, and can
+    be called before. `advice` describes a valid row. `notes` say how the file was read, and grow until its last row.
+    `unnest` returns how a column of objects becomes columns, in a format that has objects.
+    `separator` is that of CSV.
+    """
+
+    format: str
+    rows: ReadRows
+    width: int
+    names: tuple[str, ...] | None = None
+    first: tuple[str, ...] = ()
+    first_fault: Fault | None = None
+    advice: str = ""
+    sample: Callable[[], Sequence[Sequence[str]]] = list
+    notes: list[str] = field(default_factory=list)
+    unnest: Callable[[str], str] | None = None
+    separator: str = ","
+
+    def scan(
+        self, take: Sequence[int], header: bool, path: str, ledger: Ledger, kinds: Sequence[Kind] = ()
+    ) -> Iterator[InputRow]:
+        """Yield the rows with the cells at the positions `take`; each is counted in the ledger first."""
+        for number, (line, cells, fault) in enumerate(self.rows(take, header, kinds), 1):
+            ledger.read = number
+            if fault:
+                ledger.add(number, line, path, *fault)
+            elif cells:
+                ledger.kept += 1
+            else:
+                ledger.add(number, line, path, Reason.BLANK_LINE)
+            yield InputRow(number, line, () if fault else cells, fault)
+
+
+def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
+    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
+    named = [
+        f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
+        for row in damaged[:_NAMED_FAULTS]
+    ]
+    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
+    reasons = {row.fault.reason for row in damaged if row.fault}
+    if reasons <= {Reason.NOT_UTF8, Reason.NUL}:
+        expected = "text in UTF-8, without NUL characters"
+    if reasons == {Reason.NOT_UTF8}:
+        hint = (
+            "if it is from Excel or an older Windows program, its encoding is probably Windows-1252 (Latin-1): save it "
+            f"as 'CSV UTF-8', or {to_utf8(where, 'WINDOWS-1252')}; {hint}"
+        )
+    return TableError(
+        f"the {'table' if unit == 'row' else 'text'} has {counted(len(damaged), f'damaged {unit}')}",
+        where=where,
+        got="\n       ".join(named + more),
+        expected=expected,
+        hint=hint,
+    )

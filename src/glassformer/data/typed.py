@@ -1,0 +1,193 @@
+"""Tables whose values have types: JSON Lines, Parquet, Arrow."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from shlex import quote
+from typing import Any, BinaryIO, NamedTuple
+
+from glassformer.data.cells import FaultError, Json, Kind, arrow_values, json_text, text_row
+from glassformer.data.delimited import Row
+from glassformer.data.headers import folded
+from glassformer.data.ledger import Fault, Reason
+from glassformer.data.lines import COMPRESSIONS, Lines, Stream, corrupt, pyarrow
+from glassformer.data.source import SAMPLE_ROWS, Source
+
+# JSON Lines
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise FaultError(Reason.REPEATED_KEY, repr(key))
+    return members
+
+
+def _refuse_constant(name: str) -> None:
+    raise FaultError(Reason.NOT_JSON, f"{name} is not a JSON value")
+
+
+# Numbers keep their written form: 1.50 stays 1.50.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_json_object, parse_int=Json, parse_float=Json, parse_constant=_refuse_constant
+)
+
+
+def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) -> Source:
+    """Return a table of JSON objects, one a line. Its columns are the members of the first SAMPLE_ROWS objects.
+
+    With `sought` no further objects are read than it takes to find members of these names: more may be yet to come.
+    """
+    records = _json_records(Lines(stream, path, lone_cr=True))
+    before: list[tuple[int, dict[str, Any] | None, Fault | None]] = []
+    names: dict[str, None] = {}
+    for record in records:
+        before.append(record)
+        names |= dict.fromkeys(record[1] or ())
+        is_found = sought is not None and {*map(folded, sought)} <= {*map(folded, names)}
+        if names and (is_found or len(before) >= SAMPLE_ROWS):
+            break
+    columns = tuple(names)
+
+    def sample() -> list[list[str]]:
+        objects = (members for _, members, _ in before if members)
+        return [[_json_cell(members.get(name)) for name in columns] for members in objects]
+
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+        chosen = [columns[i] for i in take]
+        for line, members, fault in chain(before, records):
+            if members is None:
+                yield Row(line, (), fault)
+                continue
+            yield text_row([members.get(name) for name in chosen], chosen, line, kinds)
+
+    advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
+
+    def unnest(name: str) -> str:
+        return f"jq -c {quote('.' + json.dumps([name], ensure_ascii=False))} {quote(str(path))} > table.jsonl"
+
+    return Source("JSON Lines", rows, len(columns), columns, advice=advice, sample=sample, unnest=unnest)
+
+
+def _json_cell(value: object) -> str:
+    return "" if value is None else json_text(value) if isinstance(value, dict | list) else str(value)
+
+
+def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fault | None]]:
+    """Return line number, members of the object and fault of each line; a blank or damaged line has no members."""
+    for number, text, fault in lines.numbered():
+        if fault or not text.strip():
+            yield number, None, fault
+            continue
+        try:
+            value = _DECODER.decode(text)
+        except json.JSONDecodeError as error:
+            yield number, None, Fault(Reason.NOT_JSON, f"{error.msg} at character {error.pos + 1}")
+        except FaultError as wrong:
+            yield number, None, wrong.fault
+        except RecursionError:
+            yield number, None, Fault(Reason.NESTED_TOO_DEEPLY)
+        else:
+            is_object = isinstance(value, dict)
+            yield number, value if is_object else None, None if is_object else Fault(Reason.NOT_AN_OBJECT)
+
+
+# Parquet and Arrow
+
+
+class RecordBatches(NamedTuple):
+    """A table in Parquet or Arrow: its schema, what yields its record batches, once, and a batch of its first rows.
+
+    Parquet has only the columns of the given names in its batches; None: all.
+    """
+
+    schema: Any
+    batches: Callable[[list[str] | None], Iterator[Any]]
+    first: Callable[[], Any]
+
+
+def record_batches(form: str, stream: BinaryIO, path: Path) -> RecordBatches:
+    """Open a table in Parquet or Arrow. Arrow is what `datasets` saves: a stream of batches, or a file (Feather)."""
+    arrow = pyarrow(f"reading {form}")
+    from pyarrow.ipc import open_file, open_stream
+    from pyarrow.parquet import ParquetFile
+
+    if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
+        stream = io.BytesIO(stream.read())
+    try:
+        if form == "Parquet":
+            table = ParquetFile(stream)
+            first = partial(next, table.iter_batches(batch_size=SAMPLE_ROWS), None)
+            return RecordBatches(table.schema_arrow, lambda names: table.iter_batches(columns=names), first)
+        is_file = stream.read(6) == b"ARROW1"
+        stream.seek(0)
+        file = open_file(stream) if is_file else open_stream(stream)
+        batches = map(file.get_batch, range(file.num_record_batches)) if is_file else iter(file)
+        before = list(islice(batches, 1))
+    except arrow.ArrowException as error:
+        raise corrupt(str(path), error) from None
+    return RecordBatches(file.schema, lambda _names: chain(before, batches), lambda: before[0] if before else None)
+
+
+def binary(form: str, stream: BinaryIO, path: Path) -> Source:
+    """Return a table in Parquet or Arrow."""
+    arrow = pyarrow(f"reading {form}")
+    schema, batches, first = record_batches(form, stream, path)
+    names = tuple(schema.names)
+    is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
+
+    def values(take: Sequence[int]) -> Iterator[Sequence[Any]]:
+        try:
+            for batch in batches([names[i] for i in take] if is_unique else None):
+                columns = [batch.column(names[i] if is_unique else i) for i in take]
+                yield from zip(*map(arrow_values, columns), strict=True)
+        except arrow.ArrowException as error:
+            raise corrupt(str(path), error) from None
+
+    def sample() -> Iterator[Sequence[Any]]:
+        try:
+            batch = first()
+        except arrow.ArrowException as error:
+            raise corrupt(str(path), error) from None
+        return zip(*map(arrow_values, batch.columns), strict=True) if batch is not None else iter(())
+
+    code = (
+        f'import pyarrow.parquet as p; p.write_table(p.read_table({json.dumps(str(path))}).flatten(), "table.parquet")'
+    )
+    unnest = f"python -c {quote(code)}" if form == "Parquet" else "write its flatten() as Parquet"
+    advice = "the values used are text or numbers, none of them null"
+    return typed(form, names, values, sample=sample, advice=advice, unnest=unnest)
+
+
+def typed(
+    form: str,
+    names: tuple[str, ...],
+    values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
+    *,
+    sample: Callable[[], Iterable[Sequence[Any]]] | None = None,
+    advice: str,
+    unnest: str = "give the two members of each object as columns",
+) -> Source:
+    """Return a source whose cells have types.
+
+    `values` yields those of the columns at some positions, row by row; `sample` returns those of all columns of the
+    first rows, where `values` can be called once only. `unnest` says how objects become columns.
+    """
+
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+        chosen = [names[i] for i in take]
+        return (text_row(row, chosen, kinds=kinds) for row in values(take))
+
+    first_rows = sample or (lambda: values(range(len(names))))
+
+    def cells() -> list[list[str]]:
+        return [[_json_cell(value) for value in row] for row in islice(first_rows(), SAMPLE_ROWS)]
+
+    return Source(form, rows, len(names), names, advice=advice, sample=cells, unnest=lambda _name: unnest)

@@ -1,0 +1,106 @@
+"""Files that are no table, named as what they are, with what makes them one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+
+from glassformer.data.delimited import Row
+from glassformer.data.headers import names_usual
+from glassformer.data.lines import to_utf8
+from glassformer.errors import TableError, shortened
+
+HEAD_BYTES = 64
+"""First bytes of a file that are looked at."""
+
+_SPREADSHEET = "save the sheet as a table: File > Save As > CSV UTF-8 (Comma delimited)"
+_SUFFIXES = {
+    ".xlsx": ("an Excel workbook", _SPREADSHEET),
+    ".xls": ("an Excel workbook", _SPREADSHEET),
+    ".xlsm": ("an Excel workbook", _SPREADSHEET),
+    ".ods": ("a spreadsheet", _SPREADSHEET),
+    ".docx": ("a Word document", "copy its table into a spreadsheet; " + _SPREADSHEET),
+    ".pdf": ("a PDF document", "copy its table into a spreadsheet; " + _SPREADSHEET),
+    ".zip": ("a ZIP archive", "unzip {path}, and name the file that is in it"),
+    ".json": ("a JSON file, and JSON Lines has one object a line", "jq -c '.[]' {path} > table.jsonl"),
+    ".txt": (
+        "one column of text, and pairs need two",
+        "give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
+    ),
+}
+_BYTES = {
+    b"PK\x03\x04": ("a ZIP archive or an Excel workbook", f"{_SPREADSHEET}; or unzip {{path}}"),
+    b"\xd0\xcf\x11\xe0": ("an Excel workbook", _SPREADSHEET),
+    b"\x1f\x8b": ("compressed by gzip", "give it a name that ends in .gz"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "give it a name that ends in .zst"),
+    b"%PDF": ("a PDF document", _SUFFIXES[".pdf"][1]),
+    b"SQLite": ("a database", "sqlite3 -csv -header {path} 'SELECT … FROM …' > table.csv"),
+    b"ARROW1": ("an Arrow file", "give it a name that ends in .arrow"),
+    b"PAR1": ("a Parquet file", "give it a name that ends in .parquet"),
+}
+_MARKS = ("#", ";;", "//", "%")
+
+
+def check_suffix(path: Path, suffix: str) -> None:
+    """Raise TableError for a suffix of another kind of file."""
+    if suffix in _SUFFIXES:
+        raise _is_no_table(path, *_SUFFIXES[suffix])
+
+
+def check_bytes(head: bytes, path: Path, suffix: str) -> None:
+    """Raise TableError for a table with the first bytes of another kind of file; `suffix` is that of its format."""
+    own = {".parquet": b"PAR1", ".arrow": b"ARROW1"}.get(suffix)
+    for start, found in _BYTES.items():
+        if head.startswith(start) and start != own:
+            raise _is_no_table(path, *found)
+    if own is not None:
+        return
+    if head.lstrip().startswith(b"[") and suffix in (".jsonl", ".ndjson"):
+        raise _is_no_table(path, "a JSON array, and JSON Lines has one object a line", _SUFFIXES[".json"][1])
+    head = head[:HEAD_BYTES]
+    for encoding, zeros, others in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+        if len(zeros) > 1 and zeros.count(0) > 0.7 * len(zeros) and others.count(0) < 0.3 * len(others):
+            raise _is_no_table(path, f"text in {encoding[:6]}, and not in UTF-8", to_utf8(path, encoding))
+
+
+def _is_no_table(path: Path, what: str, hint: str) -> TableError:
+    return TableError(f"the file is {what}", where=str(path), hint=hint.format(path=quote(str(path))))
+
+
+def check_first_rows(rows: Sequence[Row], path: Path) -> None:
+    """Raise TableError for a title or comments above the table, of which these are the first rows with cells."""
+    cells = [row.cells for row in rows]
+    n_above = 0
+    while n_above + 1 < len(cells) and _is_above(cells[n_above], cells[n_above + 1 :]):
+        n_above += 1
+    if not n_above:
+        return
+    first, last = rows[0].line, rows[n_above - 1].line or 0
+    what = "a comment" if cells[0][0].startswith(_MARKS) else "a title"
+    raise TableError(
+        f"the first line is {what}, and not a row of the table",
+        where=f"{path}, line {first}" + (f" to {last}" if n_above > 1 else ""),
+        got=repr(shortened(cells[0][0])),
+        expected="a header or a row in the first line",
+        hint=f"leave it out: tail -n +{last + 1} {quote(str(path))} > {quote(f'{path.stem}.table{path.suffix}')}",
+    )
+
+
+def _is_above(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a row is a title or a comment, where these rows follow it.
+
+    It has one cell, and the other rows have more; or it is above a header; or it alone begins as a comment does.
+    """
+    widths = [len(cells) for cells in rows]
+    width = max(set(widths), key=widths.count)
+    if width < 2 or names_usual(first):
+        return False
+    if len(first) == 1 and widths.count(width) >= 0.9 * len(widths):
+        return True
+    others = [cells for cells in rows if not cells[0].startswith(_MARKS)]
+    is_comment = first[0].startswith(_MARKS) and others == list(rows[len(rows) - len(others) :])
+    is_above_header = bool(others) and names_usual(others[0])
+    if is_comment:
+        return is_above_header or len(first) != width or " " in first[0].rstrip()[:4]
+    return is_above_header and others[0] is rows[0] and sum(1 for cell in first if cell.strip()) == 1
