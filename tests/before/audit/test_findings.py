@@ -368,6 +368,8 @@ def test_rare_characters_are_those_of_the_normalized_text() -> None:
     decomposed = normalize("NFD", "갓갈걱간나다라마")
     finding = only(found_in(rows, tokens__source__normalization="NFD"), "rare characters", "source")
     assert finding.count == sum(decomposed.count(part) == 1 for part in set(decomposed)) != counted
+    lowercase = found_in([("ab", "x"), ("AB", "x")], tokens__source__lowercase=True)
+    assert not any(each.kind == "rare characters" for each in lowercase.findings)
 
 
 # Lengths and tokens
