@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 
+from glassformer.before.advise import PROSE_WORDS
 from glassformer.before.audit.characters import A_SYSTEM, describe
 from glassformer.before.audit.findings import Finding, Kind, Side, about_rows
-from glassformer.before.audit.pairs import PROSE_WORDS, mean_words
+from glassformer.before.audit.pairs import mean_words
 from glassformer.data.tables import Table
 from glassformer.paper.settings import SideSettings
 from glassformer.text.inputs import texts_of
