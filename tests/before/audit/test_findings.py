@@ -22,6 +22,7 @@ from glassformer.before.audit import Audit, Finding, Kind, audit
 from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
+from glassformer.before.audit.reading import has_row_numbers
 from glassformer.before.audit.splits import grams, near_duplicates
 from glassformer.before.recipes.overrides import merge, nested, parse_assignments
 from glassformer.cli.audit import audit_page
@@ -155,7 +156,7 @@ def test_a_clean_table_has_no_finding() -> None:
 
 def test_every_kind_has_a_test_here() -> None:
     elsewhere = {"pair overlap", "source overlap", "near overlap", "rows left out", "too long", "shifted lines"}
-    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss"}
+    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss", "row numbers"}
 
 
 def test_white_space_that_the_model_does_not_read_is_a_fact_and_of_several_inputs_each_text_counts() -> None:
@@ -241,6 +242,54 @@ def test_duplicates_and_contradictions_equal_a_naive_recount(rows: list[tuple[st
         next(j for j, pair in enumerate(pairs) if pair.source == pairs[i].source and pair != pairs[i]) for i in firsts
     ]
     assert groups.first_contradictions(2) == sorted(zip(firsts, others, strict=True))[:2]
+
+
+# Reading
+
+NUMBERED = [(str(row), english) for row, (_, english) in enumerate(CLEAN)]
+
+
+def test_row_numbers_are_found_on_each_side_and_before_each_training() -> None:
+    finding = only(found_in(NUMBERED), "row numbers", "source")
+    assert (finding.severity, finding.count, finding.total) == ("warning", 300, 300)
+    assert "have a source that is one more than in the row before: this is probably an index" in finding.text
+    assert "--source and --target" in finding.advice
+    held = found_in(CLEAN, [(x, str(7 + row)) for row, (x, _) in enumerate(prose(9))])
+    assert (only(held, "row numbers").side, only(held, "row numbers").table) == ("target", "v.csv")
+    line = "the sources are row numbers, probably an index: choose the columns with --source and --target"
+    assert quick_audit(replace(table_of(NUMBERED), format="python")) == [line]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_found"),
+    [
+        (range(-2, 8), True),
+        ((5, 6, 7, 9, 10), False),
+        ((1, 2, 3, 4, "x"), False),
+        ((1, 2, 3, 4, 4), False),
+        ((10, 9, 8, 7, 6), False),
+        ((3, 4, 5, 6), False),  # too few to be no coincidence
+        (("007", "008", "009", "010", " 11"), True),
+    ],
+)
+def test_only_numbers_that_are_one_more_in_each_row_are_row_numbers(numbers: Sequence[object], is_found: bool) -> None:
+    rows = [(f"w{row}", str(number)) for row, number in enumerate(numbers)]
+    assert any(each.kind == "row numbers" for each in found_in(rows).findings) == is_found
+
+
+def test_row_numbers_are_found_with_rows_that_were_left_out_in_samples_and_in_several_files(tmp_path: Path) -> None:
+    for name in "ab":  # the index of each file begins at 0, and rows without a target are left out
+        rows = [f"{row},{'' if row % 7 == 3 else f'{name}{row}'}\n" for row in range(40)]
+        (tmp_path / f"{name}.csv").write_text("".join(rows), encoding="utf-8")
+    table = read_table(tmp_path, DataSettings())
+    assert only(audit(table, settings=settings_of()), "row numbers").count == len(table.pairs) == 68
+    with mock.patch("glassformer.before.audit.quick.MAX_ROWS", 10):
+        assert quick_audit(table)[0].startswith("the sources are row numbers")
+    continued = replace(table, pairs=[Pair(str(row), "x") for row in range(68)])
+    assert only(audit(continued, settings=settings_of()), "row numbers", "source").count == 68
+    tagged = table_of([(f"{row}\x1fV;{row}", "x") for row in range(9)])
+    assert has_row_numbers(replace(tagged, inputs=inputs_of(["id"], ["tags"])), "source")
+    assert not has_row_numbers(replace(tagged, inputs=inputs_of(["id", "word"], [])), "source")
 
 
 # Splits

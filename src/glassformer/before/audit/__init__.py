@@ -15,6 +15,7 @@ from glassformer.before.advise import advise
 from glassformer.before.audit.characters import find_characters, find_rare
 from glassformer.before.audit.findings import (
     SEVERITIES,
+    SIDES,
     Audit,
     Example,
     Finding,
@@ -37,6 +38,7 @@ from glassformer.before.audit.pairs import (
     find_left_out,
     only_texts,
 )
+from glassformer.before.audit.reading import find_row_numbers
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
 from glassformer.before.recipes.overrides import flat
@@ -47,7 +49,6 @@ from glassformer.text import Tokenizer
 
 __all__ = ["Audit", "Example", "Finding", "Kind", "Lengths", "Role", "Severity", "Side", "TableSummary", "audit"]
 
-SIDES: tuple[Side, Side] = ("source", "target")
 _SHOWN_SETTINGS = ("kind", "vocabulary_size", "min_count", "normalization")
 
 
@@ -96,6 +97,7 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
     for each in (table, *others):
         cells, is_trained = all_cells(each), each is table
         for side, tokens in zip(SIDES, sides, strict=True):
+            yield from find_row_numbers(each, side)
             yield from find_characters(cells, side, tokens.normalization, trained=is_trained)
             yield from find_ends(each, side, tokens, trained=is_trained)
             yield from find_look_alikes(cells, side, tokens, trained=is_trained)

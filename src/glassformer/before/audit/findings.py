@@ -17,6 +17,7 @@ Side = Literal["source", "target"]
 Kind = Literal[
     "pair overlap",
     "shifted lines",
+    "row numbers",
     "wrong decoding",
     "source overlap",
     "near overlap",
@@ -38,6 +39,7 @@ Kind = Literal[
 ]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SIDES: tuple[Side, Side] = ("source", "target")
 N_EXAMPLES = 3
 _SINGULAR = {"have": "has", "are": "is", "repeat": "repeats", "cannot": "cannot"}
 _QUOTED = 120  # characters of a text in an example

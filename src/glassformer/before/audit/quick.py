@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from glassformer.before.audit.characters import looks_misdecoded
-from glassformer.before.audit.findings import verb_of
+from glassformer.before.audit.findings import SIDES, verb_of
 from glassformer.before.audit.pairs import Rows, all_cells
+from glassformer.before.audit.reading import has_row_numbers
 from glassformer.before.audit.splits import shared_pairs
 from glassformer.data.cleaning import Groups, has_control
 from glassformer.data.corpus import spread
@@ -35,6 +36,9 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
 
 
 def _lines(table: Table, others: Sequence[Table]) -> Iterator[str]:
+    for side in SIDES:
+        if has_row_numbers(table, side):
+            yield f"the {side}s are row numbers, probably an index: choose the columns with --source and --target"
     pairs, texts = Rows(table).pairs, all_cells(table).pairs
     for other in others:
         if n := len(shared_pairs(pairs, Rows(other).pairs)):
