@@ -22,7 +22,7 @@ from glassformer.before.audit import Audit, Finding, Kind, audit
 from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
-from glassformer.before.audit.reading import has_row_numbers
+from glassformer.before.audit.reading import has_row_numbers, header_rows
 from glassformer.before.audit.splits import grams, near_duplicates
 from glassformer.before.recipes.overrides import merge, nested, parse_assignments
 from glassformer.cli.audit import audit_page
@@ -156,7 +156,7 @@ def test_a_clean_table_has_no_finding() -> None:
 
 def test_every_kind_has_a_test_here() -> None:
     elsewhere = {"pair overlap", "source overlap", "near overlap", "rows left out", "too long", "shifted lines"}
-    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss", "row numbers"}
+    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss", "row numbers", "repeated headers"}
 
 
 def test_white_space_that_the_model_does_not_read_is_a_fact_and_of_several_inputs_each_text_counts() -> None:
@@ -290,6 +290,28 @@ def test_row_numbers_are_found_with_rows_that_were_left_out_in_samples_and_in_se
     tagged = table_of([(f"{row}\x1fV;{row}", "x") for row in range(9)])
     assert has_row_numbers(replace(tagged, inputs=inputs_of(["id"], ["tags"])), "source")
     assert not has_row_numbers(replace(tagged, inputs=inputs_of(["id", "word"], [])), "source")
+
+
+def test_a_row_that_repeats_the_header_is_found_without_case_and_only_where_there_is_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "joined.csv"
+    rows = [f"{x},{row},{y}\n" for row, (x, y) in enumerate(prose(40))]
+    again = ["Word,id,PRON \n", "\ufeffword,id,pron\n", "word,word,word\n", "pron,id,word\n"]
+    path.write_text("".join(["word,id,pron\n", *rows[:20], *again, *rows[20:]]), encoding="utf-8")
+    table = read_table(path, DataSettings(header="yes", source="word", target="pron"))
+    finding = only(audit(table, settings=settings_of()), "repeated headers")
+    assert (finding.severity, finding.count, finding.total) == ("warning", 2, 44)
+    assert [(example.row, example.source) for example in finding.examples] == [(21, "Word"), (22, "\ufeffword")]
+    assert "2 of 44 rows (4.5 %) repeat the header" in finding.text
+    assert quick_audit(table)[0] == "2 rows repeat the header"
+    nameless = read_table(path, DataSettings(header="no", source=0, target=2))
+    assert not any(each.kind == "repeated headers" for each in audit(nameless, settings=settings_of()).findings)
+
+
+def test_a_repeated_header_has_the_names_of_all_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "tags.csv"
+    rows = ["lemma,tags,form\n", *(f"{x},V;PST,{y}\n" for x, y in prose(9)), "LEMMA,tags,form\n", "lemma,V,form\n"]
+    path.write_text("".join(rows), encoding="utf-8")
+    assert header_rows(read_table(path, DataSettings(source="lemma", features=["t=tags"], target="form"))) == [9]
 
 
 # Splits

@@ -38,7 +38,7 @@ from glassformer.before.audit.pairs import (
     find_left_out,
     only_texts,
 )
-from glassformer.before.audit.reading import find_row_numbers
+from glassformer.before.audit.reading import find_headers, find_row_numbers
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
 from glassformer.before.recipes.overrides import flat
@@ -65,7 +65,7 @@ def audit(
     trained, groups = Rows(table), Groups(table.pairs)
     held = [(Rows(other), purpose) for other, purpose in ((valid, "validate"), (test, "test")) if other is not None]
     others = [rows.table for rows, _ in held]
-    findings = [finding for each in (table, *others) for finding in find_left_out(each)]
+    findings = [finding for each in (table, *others) for finding in (*find_left_out(each), *find_headers(each))]
     findings += [*find_duplicates(table, groups), *find_contradictions(table, groups)]
     findings += [*find_copies(Rows(only_texts(table))), *find_few_targets(trained)]
     for rows, purpose in held:

@@ -23,6 +23,7 @@ Kind = Literal[
     "near overlap",
     "contradictions",
     "duplicates",
+    "repeated headers",
     "rows left out",
     "too long",
     "length ratio",

@@ -1,4 +1,4 @@
-"""Findings about tables that are read in another way than they were meant: row numbers as text."""
+"""Findings about tables that are read in another way than they were meant: row numbers or headers as text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from itertools import pairwise
 from glassformer.before.audit.findings import Finding, Side, about_rows
 from glassformer.before.audit.pairs import only_texts
 from glassformer.data.tables import Table
+from glassformer.text.inputs import split
 
 MIN_NUMBERS = 5  # minimum of the rows whose numbers are no coincidence
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_AROUND = " \t\r\n\ufeff"  # what is left out when a cell is compared with a name: white space, byte order marks
 
 
 def has_row_numbers(table: Table, side: Side) -> bool:
@@ -41,3 +43,37 @@ def find_row_numbers(table: Table, side: Side) -> Iterator[Finding]:
         f"have a {side} that is one more than in the row before: this is probably an index, not a text",
         "choose the columns with --source and --target; if the numbers are meant, as in 7 → seven, nothing",
     )
+
+
+def find_headers(table: Table) -> Iterator[Finding]:
+    """Yield a finding for rows that repeat the header, as in a file that was made of several."""
+    return about_rows(
+        "repeated headers",
+        "warning",
+        table,
+        None,
+        header_rows(table),
+        "repeat the header: source and target are the names of their columns",
+        "remove these rows; several files with a header each are read as one table from a folder or a pattern",
+    )
+
+
+def header_rows(table: Table) -> list[int]:
+    """Return the indices of the pairs whose cells are the names of their columns, without case and white space."""
+    if table.columns is None:
+        return []
+    *sources, target = map(_plain, _names(table))
+    return [
+        index
+        for index, pair in enumerate(table.pairs)
+        if _plain(pair.target) == target and [*map(_plain, split(pair.source))] == sources
+    ]
+
+
+def _names(table: Table) -> list[str]:
+    """Return the names of the columns of sources, features and target, from their labels."""
+    return [label.rpartition(" (column ")[0] for label in (*table.taken[0].split(" + "), table.taken[1])]
+
+
+def _plain(text: str) -> str:
+    return text.strip(_AROUND).casefold()
