@@ -22,7 +22,7 @@ from glassformer.before.audit import Audit, Finding, Kind, audit
 from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
-from glassformer.before.audit.reading import has_row_numbers, header_rows
+from glassformer.before.audit.reading import find_quoted, has_row_numbers, header_rows
 from glassformer.before.audit.splits import grams, near_duplicates
 from glassformer.before.recipes.overrides import merge, nested, parse_assignments
 from glassformer.cli.audit import audit_page
@@ -156,7 +156,8 @@ def test_a_clean_table_has_no_finding() -> None:
 
 def test_every_kind_has_a_test_here() -> None:
     elsewhere = {"pair overlap", "source overlap", "near overlap", "rows left out", "too long", "shifted lines"}
-    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss", "row numbers", "repeated headers"}
+    elsewhere |= {"token loss", "row numbers", "repeated headers", "quoted cells"}
+    assert set(get_args(Kind)) == TABLES.keys() | elsewhere
 
 
 def test_white_space_that_the_model_does_not_read_is_a_fact_and_of_several_inputs_each_text_counts() -> None:
@@ -312,6 +313,40 @@ def test_a_repeated_header_has_the_names_of_all_inputs(tmp_path: Path) -> None:
     rows = ["lemma,tags,form\n", *(f"{x},V;PST,{y}\n" for x, y in prose(9)), "LEMMA,tags,form\n", "lemma,V,form\n"]
     path.write_text("".join(rows), encoding="utf-8")
     assert header_rows(read_table(path, DataSettings(source="lemma", features=["t=tags"], target="form"))) == [9]
+
+
+SAID = 'say ""hi""'
+"""A text with quotes as a cell of CSV has them."""
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows"),
+    [
+        ([f'"{SAID}"', '"', '""', '"a"', "b", '"a" b "c"', '"a "b" c"', f'{SAID} "'], [2]),
+        (['""""', 'a ""b""', '"a""b""c"', '"a""b'], [2, 4]),
+        (['"a"', '"b"', f'"{SAID}"'], [2, 3, 4]),
+        (['"a"', '"b"', "c"], []),
+    ],
+)
+def test_cells_of_tsv_in_the_quotes_of_csv_are_found_and_other_quotes_are_not(
+    cells: list[str], rows: list[int]
+) -> None:
+    pairs = [(f"w{row}", cell) for row, cell in enumerate(cells)]
+    table = replace(table_of(pairs), format="TSV")
+    found = [each for each in audit(table, settings=settings_of()).findings if each.kind == "quoted cells"]
+    assert [(each.side, each.count) for each in found] == [("target", len(rows))] * bool(rows)
+    assert [example.row for each in found for example in each.examples] == rows
+    assert not any(each.kind == "quoted cells" for each in found_in(pairs).findings)
+
+
+def test_of_several_inputs_each_cell_may_be_in_quotes() -> None:
+    def quoted(*sources: str) -> list[int]:
+        table = replace(table_of([(source, "x") for source in sources]), format="TSV", inputs=inputs_of(["a", "b"], []))
+        return [each.count for each in find_quoted(table, "source")]
+
+    assert quoted(f'w\x1f"{SAID}"', "u\x1fv") == [1]
+    assert quoted('"u"\x1f"v"', '"u"\x1f"w"') == [2]
+    assert quoted('"u"\x1fv', '"u"\x1fw') == []
 
 
 # Splits

@@ -38,7 +38,7 @@ from glassformer.before.audit.pairs import (
     find_left_out,
     only_texts,
 )
-from glassformer.before.audit.reading import find_headers, find_row_numbers
+from glassformer.before.audit.reading import find_headers, find_quoted, find_row_numbers
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
 from glassformer.before.recipes.overrides import flat
@@ -98,6 +98,7 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
         cells, is_trained = all_cells(each), each is table
         for side, tokens in zip(SIDES, sides, strict=True):
             yield from find_row_numbers(each, side)
+            yield from find_quoted(each, side)
             yield from find_characters(cells, side, tokens.normalization, trained=is_trained)
             yield from find_ends(each, side, tokens, trained=is_trained)
             yield from find_look_alikes(cells, side, tokens, trained=is_trained)

@@ -24,6 +24,7 @@ Kind = Literal[
     "contradictions",
     "duplicates",
     "repeated headers",
+    "quoted cells",
     "rows left out",
     "too long",
     "length ratio",

@@ -1,9 +1,9 @@
-"""Findings about tables that are read in another way than they were meant: row numbers or headers as text."""
+"""Findings about tables that are read in another way than they were meant: row numbers, headers or quotes as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from glassformer.before.audit.findings import Finding, Side, about_rows
@@ -13,6 +13,7 @@ from glassformer.text.inputs import split
 
 MIN_NUMBERS = 5  # minimum of the rows whose numbers are no coincidence
 _WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')  # a cell in the quotes of CSV
 _AROUND = " \t\r\n\ufeff"  # what is left out when a cell is compared with a name: white space, byte order marks
 
 
@@ -77,3 +78,21 @@ def _names(table: Table) -> list[str]:
 
 def _plain(text: str) -> str:
     return text.strip(_AROUND).casefold()
+
+
+def find_quoted(table: Table, side: Side) -> Iterator[Finding]:
+    """Yield a finding for cells of TSV in the quotes of CSV: with doubled quotes inside, or all cells of a side."""
+    texts = [getattr(pair, side) for pair in table.pairs] if table.format == "TSV" else []
+    quoted = [[cell for cell in split(text) if _QUOTED.fullmatch(cell)] for text in texts]
+    found: Sequence[int] = [row for row, cells in enumerate(quoted) if any('""' in cell[1:-1] for cell in cells)]
+    if all(len(cells) == len(split(text)) for cells, text in zip(quoted, texts, strict=True)):
+        found = range(len(texts))
+    return about_rows(
+        "quoted cells",
+        "warning",
+        table,
+        side,
+        found,
+        f"have a {side} in double quotes as in CSV; in TSV a quote is text, and the model learns it",
+        "save the table as TSV without quotes, or as CSV",
+    )
