@@ -196,6 +196,70 @@ def test_the_normalization_that_unites_look_alikes_is_named_and_unites_them(
     assert only(found_in(prose_rows), kind).severity == "info"
 
 
+FORMS = [
+    "\u0261g",
+    "\u02d0:",
+    "\u02c8'",
+    "\u0294?",
+    "\u01c3!",
+    "\u0259\u01dd",
+    "\u0259\u04d9",
+    "\u0283\u222b",
+    "\u0251\u03b1",
+    "\u025b\u03b5",
+    "\u0263\u03b3",
+    "\u0278\u03c6",
+    "\u028b\u03c5",
+    "\u03b2\ua7b5",
+    "\u03c7\uab53",
+    "\u00e6\u04d5",
+]
+"""A symbol of the IPA, and what is typed for it."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("between", ["", " "])
+def test_a_symbol_of_the_ipa_in_two_forms_is_found_and_no_normalization_unites_them(form: str, between: str) -> None:
+    symbol, typed = form
+    assert len({normalize(name, one) for one in form for name in ("NFC", "NFD", "NFKC", "NFKD")}) == 2
+    words = [f"n{symbol}maθ"] * 4 + [f"{typed}{typed}"] * 2 + ["tam", f"n{symbol}"]
+    pairs = [(f"w{row}", between.join(word)) for row, word in enumerate(words)]
+    finding = only(found_in(pairs), "look-alike characters", "target")
+    assert (finding.severity, finding.count, finding.option) == ("warning", 2, None)
+    assert f"the target: {typed} U+{ord(typed):04X}" in finding.text
+    assert re.search(f" × 4 for {symbol} U.{ord(symbol):04X} [A-Z ]+ × 5$", finding.text)
+    assert [example.row for example in finding.examples] == [6, 7]
+    assert finding.examples[0].note.startswith(f"{typed} U+")
+    for kept in form:
+        one_form = [(source, target.replace(symbol, kept).replace(typed, kept)) for source, target in pairs]
+        assert not any(each.kind == "look-alike characters" for each in found_in(one_form).findings)
+
+
+@pytest.mark.parametrize(
+    ("targets", "severity"),
+    [
+        (["tam", "taɡ", "tag", "ɡa", "ɡu"], "warning"),
+        (["this is a note: yes", "is it the end?", "'quoted' words here"], None),
+        (["this is a note: yes", "one two thrːee", "four five six"], "info"),
+        (["ðə biɡ bæd dɒɡz", "bæd dɒɡz ænd gɜːlz", "ðə kæts ænd dɒɡz"], "warning"),
+        ([*(f"words of english prose {row}" for row in range(40)), "said as ɡəʊt by most"], "info"),
+        (["ελλάδα", "ɛnɛ", "αυτό", "taɡ", "ɣam"], None),
+        (["tɛnɛ", "tεn", "βan", "θan"], "warning"),
+    ],
+)
+def test_two_forms_are_a_fact_in_prose_and_letters_of_another_language_are_none(
+    targets: list[str], severity: str | None
+) -> None:
+    found = found_in([(f"w{row}", target) for row, target in enumerate(targets)]).findings
+    kind = "look-alike characters"
+    assert [each.severity for each in found if each.kind == kind] == [severity] * (severity is not None)
+
+
+def test_a_feature_with_a_colon_is_not_a_symbol_of_the_ipa() -> None:
+    table = replace(table_of([("taːm\x1ftense:past", "x")] * 9), inputs=inputs_of(["word"], ["tags"]))
+    assert not any(each.kind == "look-alike characters" for each in audit(table, settings=settings_of()).findings)
+
+
 # Rows
 
 

@@ -27,7 +27,7 @@ from glassformer.before.audit.findings import (
     TableSummary,
 )
 from glassformer.before.audit.lengths import Counts, find_length_ratio, find_shift, find_too_long, summarize
-from glassformer.before.audit.lookalikes import find_ends, find_look_alikes
+from glassformer.before.audit.lookalikes import find_ends, find_look_alikes, find_two_forms
 from glassformer.before.audit.pairs import (
     Rows,
     all_cells,
@@ -102,6 +102,7 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
             yield from find_characters(cells, side, tokens.normalization, trained=is_trained)
             yield from find_ends(each, side, tokens, trained=is_trained)
             yield from find_look_alikes(cells, side, tokens, trained=is_trained)
+            yield from find_two_forms(only_texts(each), side)
     table = only_texts(table)
     for side, tokens in zip(SIDES, sides, strict=True):
         yield from find_rare(table, side, tokens)
