@@ -343,8 +343,8 @@ def test_only_numbers_that_are_one_more_in_each_row_are_row_numbers(numbers: Seq
 
 
 def test_row_numbers_are_found_with_rows_that_were_left_out_in_samples_and_in_several_files(tmp_path: Path) -> None:
-    for name in "ab":  # the index of each file begins at 0, and rows without a target are left out
-        rows = [f"{row},{'' if row % 7 == 3 else f'{name}{row}'}\n" for row in range(40)]
+    for name, first in ("a", 0), ("b", 500):  # rows without a target are left out
+        rows = [f"{first + row},{'' if row % 7 == 3 else f'{name}{row}'}\n" for row in range(40)]
         (tmp_path / f"{name}.csv").write_text("".join(rows), encoding="utf-8")
     table = read_table(tmp_path, DataSettings())
     assert only(audit(table, settings=settings_of()), "row numbers").count == len(table.pairs) == 68
@@ -368,6 +368,7 @@ def test_a_row_that_repeats_the_header_is_found_without_case_and_only_where_ther
     assert [(example.row, example.source) for example in finding.examples] == [(21, "Word"), (22, "\ufeffword")]
     assert "2 of 44 rows (4.5 %) repeat the header" in finding.text
     assert quick_audit(table)[0] == "2 rows repeat the header"
+    assert header_rows(table_of([("\ufeff", "\ufeff")])) == []
     nameless = read_table(path, DataSettings(header="no", source=0, target=2))
     assert not any(each.kind == "repeated headers" for each in audit(nameless, settings=settings_of()).findings)
 
