@@ -22,6 +22,7 @@ from glassformer.before.audit import Audit, Finding, Kind, audit
 from glassformer.before.audit.characters import looks_misdecoded, restored
 from glassformer.before.audit.lookalikes import find_ends
 from glassformer.before.audit.quick import quick_audit
+from glassformer.before.audit.reading import find_quoted, has_row_numbers, header_rows
 from glassformer.before.audit.splits import grams, near_duplicates
 from glassformer.before.recipes.overrides import merge, nested, parse_assignments
 from glassformer.cli.audit import audit_page
@@ -155,7 +156,8 @@ def test_a_clean_table_has_no_finding() -> None:
 
 def test_every_kind_has_a_test_here() -> None:
     elsewhere = {"pair overlap", "source overlap", "near overlap", "rows left out", "too long", "shifted lines"}
-    assert set(get_args(Kind)) == TABLES.keys() | elsewhere | {"token loss"}
+    elsewhere |= {"token loss", "row numbers", "repeated headers", "quoted cells"}
+    assert set(get_args(Kind)) == TABLES.keys() | elsewhere
 
 
 def test_white_space_that_the_model_does_not_read_is_a_fact_and_of_several_inputs_each_text_counts() -> None:
@@ -192,6 +194,70 @@ def test_the_normalization_that_unites_look_alikes_is_named_and_unites_them(
     assert (united.severity == "info") == (normalize("NFKC", text) == "1900-01-01")
     prose_rows = [*prose(300), (f"one two three {text} - 1", "x")]
     assert only(found_in(prose_rows), kind).severity == "info"
+
+
+FORMS = [
+    "\u0261g",
+    "\u02d0:",
+    "\u02c8'",
+    "\u0294?",
+    "\u01c3!",
+    "\u0259\u01dd",
+    "\u0259\u04d9",
+    "\u0283\u222b",
+    "\u0251\u03b1",
+    "\u025b\u03b5",
+    "\u0263\u03b3",
+    "\u0278\u03c6",
+    "\u028b\u03c5",
+    "\u03b2\ua7b5",
+    "\u03c7\uab53",
+    "\u00e6\u04d5",
+]
+"""A symbol of the IPA, and what is typed for it."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("between", ["", " "])
+def test_a_symbol_of_the_ipa_in_two_forms_is_found_and_no_normalization_unites_them(form: str, between: str) -> None:
+    symbol, typed = form
+    assert len({normalize(name, one) for one in form for name in ("NFC", "NFD", "NFKC", "NFKD")}) == 2
+    words = [f"n{symbol}maθ"] * 4 + [f"{typed}{typed}"] * 2 + ["tam", f"n{symbol}"]
+    pairs = [(f"w{row}", between.join(word)) for row, word in enumerate(words)]
+    finding = only(found_in(pairs), "look-alike characters", "target")
+    assert (finding.severity, finding.count, finding.option) == ("warning", 2, None)
+    assert f"the target: {typed} U+{ord(typed):04X}" in finding.text
+    assert re.search(f" × 4 for {symbol} U.{ord(symbol):04X} [A-Z ]+ × 5$", finding.text)
+    assert [example.row for example in finding.examples] == [6, 7]
+    assert finding.examples[0].note.startswith(f"{typed} U+")
+    for kept in form:
+        one_form = [(source, target.replace(symbol, kept).replace(typed, kept)) for source, target in pairs]
+        assert not any(each.kind == "look-alike characters" for each in found_in(one_form).findings)
+
+
+@pytest.mark.parametrize(
+    ("targets", "severity"),
+    [
+        (["tam", "taɡ", "tag", "ɡa", "ɡu"], "warning"),
+        (["this is a note: yes", "is it the end?", "'quoted' words here"], None),
+        (["this is a note: yes", "one two thrːee", "four five six"], "info"),
+        (["ðə biɡ bæd dɒɡz", "bæd dɒɡz ænd gɜːlz", "ðə kæts ænd dɒɡz"], "warning"),
+        ([*(f"words of english prose {row}" for row in range(40)), "said as ɡəʊt by most"], "info"),
+        (["ελλάδα", "ɛnɛ", "αυτό", "taɡ", "ɣam"], None),
+        (["tɛnɛ", "tεn", "βan", "θan"], "warning"),
+    ],
+)
+def test_two_forms_are_a_fact_in_prose_and_letters_of_another_language_are_none(
+    targets: list[str], severity: str | None
+) -> None:
+    found = found_in([(f"w{row}", target) for row, target in enumerate(targets)]).findings
+    kind = "look-alike characters"
+    assert [each.severity for each in found if each.kind == kind] == [severity] * (severity is not None)
+
+
+def test_a_feature_with_a_colon_is_not_a_symbol_of_the_ipa() -> None:
+    table = replace(table_of([("taːm\x1ftense:past", "x")] * 9), inputs=inputs_of(["word"], ["tags"]))
+    assert not any(each.kind == "look-alike characters" for each in audit(table, settings=settings_of()).findings)
 
 
 # Rows
@@ -241,6 +307,111 @@ def test_duplicates_and_contradictions_equal_a_naive_recount(rows: list[tuple[st
         next(j for j, pair in enumerate(pairs) if pair.source == pairs[i].source and pair != pairs[i]) for i in firsts
     ]
     assert groups.first_contradictions(2) == sorted(zip(firsts, others, strict=True))[:2]
+
+
+# Reading
+
+NUMBERED = [(str(row), english) for row, (_, english) in enumerate(CLEAN)]
+
+
+def test_row_numbers_are_found_on_each_side_and_before_each_training() -> None:
+    finding = only(found_in(NUMBERED), "row numbers", "source")
+    assert (finding.severity, finding.count, finding.total) == ("warning", 300, 300)
+    assert "have a source that is one more than in the row before: this is probably an index" in finding.text
+    assert "--source and --target" in finding.advice
+    held = found_in(CLEAN, [(x, str(7 + row)) for row, (x, _) in enumerate(prose(9))])
+    assert (only(held, "row numbers").side, only(held, "row numbers").table) == ("target", "v.csv")
+    line = "the sources are row numbers, probably an index: choose the columns with --source and --target"
+    assert quick_audit(replace(table_of(NUMBERED), format="python")) == [line]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_found"),
+    [
+        (range(-2, 8), True),
+        ((5, 6, 7, 9, 10), False),
+        ((1, 2, 3, 4, "x"), False),
+        ((1, 2, 3, 4, 4), False),
+        ((10, 9, 8, 7, 6), False),
+        ((3, 4, 5, 6), False),  # too few to be no coincidence
+        (("007", "008", "009", "010", " 11"), True),
+    ],
+)
+def test_only_numbers_that_are_one_more_in_each_row_are_row_numbers(numbers: Sequence[object], is_found: bool) -> None:
+    rows = [(f"w{row}", str(number)) for row, number in enumerate(numbers)]
+    assert any(each.kind == "row numbers" for each in found_in(rows).findings) == is_found
+
+
+def test_row_numbers_are_found_with_rows_that_were_left_out_in_samples_and_in_several_files(tmp_path: Path) -> None:
+    for name, first in ("a", 0), ("b", 500):  # rows without a target are left out
+        rows = [f"{first + row},{'' if row % 7 == 3 else f'{name}{row}'}\n" for row in range(40)]
+        (tmp_path / f"{name}.csv").write_text("".join(rows), encoding="utf-8")
+    table = read_table(tmp_path, DataSettings())
+    assert only(audit(table, settings=settings_of()), "row numbers").count == len(table.pairs) == 68
+    with mock.patch("glassformer.before.audit.quick.MAX_ROWS", 10):
+        assert quick_audit(table)[0].startswith("the sources are row numbers")
+    continued = replace(table, pairs=[Pair(str(row), "x") for row in range(68)])
+    assert only(audit(continued, settings=settings_of()), "row numbers", "source").count == 68
+    tagged = table_of([(f"{row}\x1fV;{row}", "x") for row in range(9)])
+    assert has_row_numbers(replace(tagged, inputs=inputs_of(["id"], ["tags"])), "source")
+    assert not has_row_numbers(replace(tagged, inputs=inputs_of(["id", "word"], [])), "source")
+
+
+def test_a_row_that_repeats_the_header_is_found_without_case_and_only_where_there_is_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "joined.csv"
+    rows = [f"{x},{row},{y}\n" for row, (x, y) in enumerate(prose(40))]
+    again = ["Word,id,PRON \n", "\ufeffword,id,pron\n", "word,word,word\n", "pron,id,word\n"]
+    path.write_text("".join(["word,id,pron\n", *rows[:20], *again, *rows[20:]]), encoding="utf-8")
+    table = read_table(path, DataSettings(header="yes", source="word", target="pron"))
+    finding = only(audit(table, settings=settings_of()), "repeated headers")
+    assert (finding.severity, finding.count, finding.total) == ("warning", 2, 44)
+    assert [(example.row, example.source) for example in finding.examples] == [(21, "Word"), (22, "\ufeffword")]
+    assert "2 of 44 rows (4.5 %) repeat the header" in finding.text
+    assert quick_audit(table)[0] == "2 rows repeat the header"
+    assert header_rows(table_of([("\ufeff", "\ufeff")])) == []
+    nameless = read_table(path, DataSettings(header="no", source=0, target=2))
+    assert not any(each.kind == "repeated headers" for each in audit(nameless, settings=settings_of()).findings)
+
+
+def test_a_repeated_header_has_the_names_of_all_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "tags.csv"
+    rows = ["lemma,tags,form\n", *(f"{x},V;PST,{y}\n" for x, y in prose(9)), "LEMMA,tags,form\n", "lemma,V,form\n"]
+    path.write_text("".join(rows), encoding="utf-8")
+    assert header_rows(read_table(path, DataSettings(source="lemma", features=["t=tags"], target="form"))) == [9]
+
+
+SAID = 'say ""hi""'
+"""A text with quotes as a cell of CSV has them."""
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows"),
+    [
+        ([f'"{SAID}"', '"', '""', '"a"', "b", '"a" b "c"', '"a "b" c"', f'{SAID} "'], [2]),
+        (['""""', 'a ""b""', '"a""b""c"', '"a""b'], [2, 4]),
+        (['"a"', '"b"', f'"{SAID}"'], [2, 3, 4]),
+        (['"a"', '"b"', "c"], []),
+    ],
+)
+def test_cells_of_tsv_in_the_quotes_of_csv_are_found_and_other_quotes_are_not(
+    cells: list[str], rows: list[int]
+) -> None:
+    pairs = [(f"w{row}", cell) for row, cell in enumerate(cells)]
+    table = replace(table_of(pairs), format="TSV")
+    found = [each for each in audit(table, settings=settings_of()).findings if each.kind == "quoted cells"]
+    assert [(each.side, each.count) for each in found] == [("target", len(rows))] * bool(rows)
+    assert [example.row for each in found for example in each.examples] == rows
+    assert not any(each.kind == "quoted cells" for each in found_in(pairs).findings)
+
+
+def test_of_several_inputs_each_cell_may_be_in_quotes() -> None:
+    def quoted(*sources: str) -> list[int]:
+        table = replace(table_of([(source, "x") for source in sources]), format="TSV", inputs=inputs_of(["a", "b"], []))
+        return [each.count for each in find_quoted(table, "source")]
+
+    assert quoted(f'w\x1f"{SAID}"', "u\x1fv") == [1]
+    assert quoted('"u"\x1f"v"', '"u"\x1f"w"') == [2]
+    assert quoted('"u"\x1fv', '"u"\x1fw') == []
 
 
 # Splits
@@ -368,6 +539,8 @@ def test_rare_characters_are_those_of_the_normalized_text() -> None:
     decomposed = normalize("NFD", "갓갈걱간나다라마")
     finding = only(found_in(rows, tokens__source__normalization="NFD"), "rare characters", "source")
     assert finding.count == sum(decomposed.count(part) == 1 for part in set(decomposed)) != counted
+    lowercase = found_in([("ab", "x"), ("AB", "x")], tokens__source__lowercase=True)
+    assert not any(each.kind == "rare characters" for each in lowercase.findings)
 
 
 # Lengths and tokens

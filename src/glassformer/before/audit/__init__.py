@@ -15,6 +15,7 @@ from glassformer.before.advise import advise
 from glassformer.before.audit.characters import find_characters, find_rare
 from glassformer.before.audit.findings import (
     SEVERITIES,
+    SIDES,
     Audit,
     Example,
     Finding,
@@ -26,7 +27,7 @@ from glassformer.before.audit.findings import (
     TableSummary,
 )
 from glassformer.before.audit.lengths import Counts, find_length_ratio, find_shift, find_too_long, summarize
-from glassformer.before.audit.lookalikes import find_ends, find_look_alikes
+from glassformer.before.audit.lookalikes import find_ends, find_look_alikes, find_two_forms
 from glassformer.before.audit.pairs import (
     Rows,
     all_cells,
@@ -37,6 +38,7 @@ from glassformer.before.audit.pairs import (
     find_left_out,
     only_texts,
 )
+from glassformer.before.audit.reading import find_headers, find_quoted, find_row_numbers
 from glassformer.before.audit.splits import find_near, find_overlap
 from glassformer.before.audit.tokens import encode, find_token_loss, learn_tokenizers
 from glassformer.before.recipes.overrides import flat
@@ -47,7 +49,6 @@ from glassformer.text import Tokenizer
 
 __all__ = ["Audit", "Example", "Finding", "Kind", "Lengths", "Role", "Severity", "Side", "TableSummary", "audit"]
 
-SIDES: tuple[Side, Side] = ("source", "target")
 _SHOWN_SETTINGS = ("kind", "vocabulary_size", "min_count", "normalization")
 
 
@@ -64,7 +65,7 @@ def audit(
     trained, groups = Rows(table), Groups(table.pairs)
     held = [(Rows(other), purpose) for other, purpose in ((valid, "validate"), (test, "test")) if other is not None]
     others = [rows.table for rows, _ in held]
-    findings = [finding for each in (table, *others) for finding in find_left_out(each)]
+    findings = [finding for each in (table, *others) for finding in (*find_left_out(each), *find_headers(each))]
     findings += [*find_duplicates(table, groups), *find_contradictions(table, groups)]
     findings += [*find_copies(Rows(only_texts(table))), *find_few_targets(trained)]
     for rows, purpose in held:
@@ -96,9 +97,12 @@ def _find_in_texts(table: Table, others: list[Table], settings: Settings) -> Ite
     for each in (table, *others):
         cells, is_trained = all_cells(each), each is table
         for side, tokens in zip(SIDES, sides, strict=True):
+            yield from find_row_numbers(each, side)
+            yield from find_quoted(each, side)
             yield from find_characters(cells, side, tokens.normalization, trained=is_trained)
             yield from find_ends(each, side, tokens, trained=is_trained)
             yield from find_look_alikes(cells, side, tokens, trained=is_trained)
+            yield from find_two_forms(only_texts(each), side)
     table = only_texts(table)
     for side, tokens in zip(SIDES, sides, strict=True):
         yield from find_rare(table, side, tokens)

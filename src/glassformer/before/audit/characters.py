@@ -13,6 +13,7 @@ from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, Side
 from glassformer.data.cleaning import CONTROL, has_control
 from glassformer.data.tables import Table
 from glassformer.paper.settings import SideSettings
+from glassformer.text.normalization import normalized
 
 _REPLACEMENT = "\ufffd"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -181,8 +182,8 @@ def _decomposed_in(text: str) -> list[str]:
 
 
 def find_rare(table: Table, side: Side, settings: SideSettings) -> Iterator[Finding]:
-    """Yield a finding for characters that occur once in one side, in the normalization form of its tokens."""
-    texts = [normalized(getattr(pair, side), settings.normalization) for pair in table.pairs]
+    """Yield a finding for characters that occur once in one side, normalized as for its tokens."""
+    texts = [normalized(getattr(pair, side), settings) for pair in table.pairs]
     counts: Counter[str] = Counter()
     for start in range(0, len(texts), 1000):  # joined texts are counted faster, and a part of them needs little memory
         counts.update("".join(texts[start : start + 1000]))
@@ -205,11 +206,6 @@ def find_rare(table: Table, side: Side, settings: SideSettings) -> Iterator[Find
         f"--set tokens.{side}.min_count=2" if is_character else None,
         tuple(Example.of(table, index, _named([one for one in texts[index] if one in rare])) for index in found),
     )
-
-
-def normalized(text: str, normalization: str) -> str:
-    """Return a text in a normalization form of the settings, which include "none"."""
-    return text if normalization == "none" else unicodedata.normalize(normalization, text)  # type: ignore[arg-type]
 
 
 @cache

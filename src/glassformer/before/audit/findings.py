@@ -17,11 +17,14 @@ Side = Literal["source", "target"]
 Kind = Literal[
     "pair overlap",
     "shifted lines",
+    "row numbers",
     "wrong decoding",
     "source overlap",
     "near overlap",
     "contradictions",
     "duplicates",
+    "repeated headers",
+    "quoted cells",
     "rows left out",
     "too long",
     "length ratio",
@@ -38,6 +41,7 @@ Kind = Literal[
 ]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SIDES: tuple[Side, Side] = ("source", "target")
 N_EXAMPLES = 3
 _SINGULAR = {"have": "has", "are": "is", "repeat": "repeats", "cannot": "cannot"}
 _QUOTED = 120  # characters of a text in an example

@@ -1,16 +1,17 @@
-"""Findings about texts that look the same: white space at the ends, characters that look like others, digits."""
+"""Findings about texts that look the same: white space at the ends, characters and symbols that look alike, digits."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 
-from glassformer.before.audit.characters import A_SYSTEM, describe
+from glassformer.before.advise import PROSE_WORDS
+from glassformer.before.audit.characters import A_SYSTEM, describe, script
 from glassformer.before.audit.findings import Finding, Kind, Side, about_rows
-from glassformer.before.audit.pairs import PROSE_WORDS, mean_words
+from glassformer.before.audit.pairs import mean_words
 from glassformer.data.tables import Table
 from glassformer.paper.settings import SideSettings
 from glassformer.text.inputs import texts_of
@@ -27,6 +28,10 @@ _LOOK_ALIKES = {
     "\u223c": "~",
 }
 """Punctuation that Unicode does not unite with the character that it looks like."""
+_SYMBOLS = dict(zip("g:'?!ǝә∫αεγφυꞵꭓӕ", "ɡːˈʔǃəəʃɑɛɣɸʋβχæ", strict=True))
+"""Characters that are typed for a symbol of the IPA, and that symbol. No normalization form unites the two."""
+_MARKS = frozenset(":'?!")  # of punctuation, in prose
+_GREEK = frozenset("βθχ")  # letters of the IPA
 _FORMS = ("<wide>", "<font>", "<noBreak>", "<compat>")  # of decompositions that keep the shape of a character
 
 
@@ -86,6 +91,49 @@ def find_look_alikes(table: Table, side: Side, settings: SideSettings, *, traine
 
     yield from find("look-alike characters", "characters that look like others", _looks_like)
     yield from find("other digits", "digits other than 0 to 9", _digit)
+
+
+def find_two_forms(table: Table, side: Side) -> Iterator[Finding]:
+    """Yield a finding for symbols of the IPA that a side has in two forms, such as U+0261 and g.
+
+    A Greek or Cyrillic letter is not such a form in a side that has other letters of its script.
+    """
+    texts = [getattr(pair, side) for pair in table.pairs]
+    alphabet = set().union(*texts)
+    scripts = set(map(script, alphabet.difference(_GREEK, _SYMBOLS))) - {"", "LATIN"}
+    forms = [
+        (typed, symbol)
+        for typed, symbol in _SYMBOLS.items()
+        if alphabet.issuperset((symbol, typed)) and script(typed) not in scripts
+    ]
+    counts = {one: sum(text.count(one) for text in texts) for one in chain.from_iterable(forms)}
+    rare, symbols = {min(form, key=counts.__getitem__) for form in forms}, set(_SYMBOLS.values())
+    found = [row for row, text in enumerate(texts) if not rare.isdisjoint(text)]
+    is_phonetic = sum(not symbols.isdisjoint(text) for text in texts) > A_SYSTEM * len(texts)
+    is_odd = is_phonetic and not (_is_prose(texts) and _MARKS.issuperset(typed for typed, _ in forms))
+    named = (f"{_times(typed, counts)} for {_times(symbol, counts)}" for typed, symbol in forms)
+    return about_rows(
+        "look-alike characters",
+        "warning" if is_odd else "info",
+        table,
+        side,
+        found,
+        f"have the less frequent form of a symbol of the IPA in the {side}: {'; '.join(named)}",
+        "to the model these are other tokens, and no normalization unites them: use one form of each symbol in the "
+        "table, unless both are meant",
+        note=lambda row: ", ".join(map(describe, sorted(rare.intersection(texts[row])))),
+    )
+
+
+def _is_prose(texts: Sequence[str]) -> bool:
+    """Return whether texts have words, and not symbols with spaces between them: two characters or more on average."""
+    sampled = texts[:10_000]
+    n_words = sum(len(text.split()) for text in sampled)
+    return mean_words(texts) >= PROSE_WORDS and sum(map(len, sampled)) >= 3 * n_words
+
+
+def _times(character: str, counts: Mapping[str, int]) -> str:
+    return f"{describe(character)} × {counts[character]:,}"
 
 
 def _advice(side: Side, plain: dict[str, str], united: Sequence[str], settings: SideSettings, *, helps: bool) -> str:

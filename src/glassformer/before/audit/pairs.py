@@ -10,6 +10,7 @@ from unicodedata import normalize
 
 import numpy as np
 
+from glassformer.before.advise import PROSE_WORDS
 from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, about_rows, rows_that
 from glassformer.data.cleaning import Groups
 from glassformer.data.ledger import CLEANED, Fault
@@ -17,7 +18,6 @@ from glassformer.data.tables import Pair, Table
 from glassformer.errors import counted, shortened
 from glassformer.text.inputs import split
 
-PROSE_WORDS = 3  # minimum of the mean number of words in prose
 COPIES_IN_PROSE = 0.01  # maximum fraction of rows with an equal target in prose that is not translated
 FEW_TARGETS, ROWS_A_TARGET = 200, 20  # maximum number of different targets, and minimum of rows for each
 

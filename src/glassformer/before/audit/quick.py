@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from glassformer.before.audit.characters import looks_misdecoded
-from glassformer.before.audit.findings import verb_of
+from glassformer.before.audit.findings import SIDES, verb_of
 from glassformer.before.audit.pairs import Rows, all_cells
+from glassformer.before.audit.reading import has_row_numbers, header_rows
 from glassformer.before.audit.splits import shared_pairs
 from glassformer.data.cleaning import Groups, has_control
 from glassformer.data.corpus import spread
@@ -35,12 +36,17 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
 
 
 def _lines(table: Table, others: Sequence[Table]) -> Iterator[str]:
+    for side in SIDES:
+        if has_row_numbers(table, side):
+            yield f"the {side}s are row numbers, probably an index: choose the columns with --source and --target"
     pairs, texts = Rows(table).pairs, all_cells(table).pairs
     for other in others:
         if n := len(shared_pairs(pairs, Rows(other).pairs)):
             yield f"{counted(n, 'row')} of {other.path} {verb_of(n, 'are')} trained on as well, source and target"
     if n := _count(texts, looks_misdecoded):
         yield f"{counted(n, 'row')} {verb_of(n, 'have')} a text that was decoded with the wrong encoding"
+    if n := len(header_rows(table)):
+        yield f"{counted(n, 'row')} {verb_of(n, 'repeat')} the header"
     groups = Groups(pairs)
     if n := groups.n_contradictions:
         best = f"with one right answer a row, exact match cannot exceed {100 * groups.best_exact_match:.2f} %"

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from glassformer.before.advise import PROSE_WORDS
 from glassformer.before.audit.findings import N_EXAMPLES, Example, Finding, about_rows, rows_that
-from glassformer.before.audit.pairs import PROSE_WORDS, Rows
+from glassformer.before.audit.pairs import Rows
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 
@@ -16,8 +17,6 @@ SIMILAR = 0.8  # minimum Jaccard similarity of near duplicates
 GRAM = 4  # characters of an n-gram
 MAX_NEAR_ROWS = 200_000  # rows to train on that are compared; of more, an even sample
 MAX_NEAR_HELD = 20_000  # rows to validate or test on that are compared; of more, an even sample
-
-
 MAX_CANDIDATES = 200  # texts that are compared, for each text on average; tables of few different words have many
 
 
