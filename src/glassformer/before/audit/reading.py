@@ -61,19 +61,14 @@ def find_headers(table: Table) -> Iterator[Finding]:
 
 def header_rows(table: Table) -> list[int]:
     """Return the indices of the pairs whose cells are the names of their columns, without case and white space."""
-    if table.columns is None:
+    if table.columns is None or table.taken is None:
         return []
-    *sources, target = map(_plain, _names(table))
+    *sources, target = (_plain(column.name or "") for column in table.taken.all)
     return [
         index
         for index, pair in enumerate(table.pairs)
         if _plain(pair.target) == target and [*map(_plain, split(pair.source))] == sources
     ]
-
-
-def _names(table: Table) -> list[str]:
-    """Return the names of the columns of sources, features and target, from their labels."""
-    return [label.rpartition(" (column ")[0] for label in (*table.taken[0].split(" + "), table.taken[1])]
 
 
 def _plain(text: str) -> str:
