@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.compare import _paths
+from tests.cases import cipher
+from tests.cli.conftest import ROWS
 
 
 def found_of(call, *words: object) -> dict:
@@ -120,3 +122,48 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
     other = call("compare", tmp_path / "one", tmp_path / "reverse", table)
     assert other.code == 1
     assert "the models do not read the same rows and targets of the table" in other.err
+
+
+GOLD = [("word", "translation"), *cipher(40)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_right"),
+    [
+        ([("word", "translation", "translation_2"), *((x, y, y[::-1]) for x, y in GOLD[1:])], 0),
+        ([("word", "translation", "translation_2"), *((x, y[::-1], y) for x, y in GOLD[1:])], 40),
+        ([("word", "translation"), *sorted(GOLD[1:])], 40),
+        ([("Text", "output"), *GOLD[1:]], 40),
+        ([("text", "output"), *sorted(GOLD[1:])], 40),
+        ([("id", "source", "translation"), *((str(i), x, y) for i, (x, y) in enumerate(sorted(GOLD[1:])))], 40),
+        (sorted(GOLD[1:]), 40),
+        ([(y,) for _, y in GOLD[1:]], 40),
+        ([("translation",), *((y,) for _, y in GOLD[1:])], 40),
+        ([("prediction", "word"), *((y, x) for x, y in sorted(GOLD[1:]))], 40),
+    ],
+)
+def test_the_column_of_answers_is_scored_and_paired_by_the_sources_that_are_beside_it(
+    call, tmp_path, table_of, rows, n_right
+):
+    gold, answers = table_of(tmp_path / "gold.csv", GOLD), table_of(tmp_path / "answers.csv", rows)
+    found = found_of(call, answers, answers, gold)
+    assert found["metrics"]["exact_match"]["a"] == n_right / 40
+
+
+def test_answers_without_a_source_of_the_table_are_refused(call, tmp_path, table_of):
+    gold = table_of(tmp_path / "gold.csv", GOLD)
+    answers = table_of(tmp_path / "answers.csv", [("word", "translation"), *GOLD[2:]])
+    answer = call("compare", answers, answers, gold)
+    assert answer.code == 1
+    assert "no answer to 1 source of the table" in answer.err
+    assert repr(GOLD[1][0]) in answer.err
+
+
+def test_what_translate_wrote_for_a_table_without_a_header_is_compared(call, run, tmp_path, table_of):
+    gold = table_of(tmp_path / "gold.tsv", [])
+    gold.write_text("".join(f"{i}\t{x}\t{y}\n" for i, (x, y) in enumerate(ROWS[:40])))
+    for name, keep in (("one.tsv", ()), ("two.tsv", ("--keep", "1")), ("three.csv", ("--keep", "1,2"))):
+        assert call("translate", run, gold, "--column", "1", *keep, "--out", tmp_path / name).code == 0
+        found = found_of(call, tmp_path / name, run, gold, "--source", "1", "--target", "2")
+        assert found["metrics"]["exact_match"]["difference"] == 0
+        assert (found["won_by_a"], found["won_by_b"]) == (0, 0)

@@ -21,7 +21,7 @@ from glassformer.data.headers import (
     ROLE_PAIRS,
     are_reversed,
     folded,
-    heads_a_running_number,
+    heads_numbers,
     is_nameless,
     is_no_text,
     names_usual,
@@ -107,7 +107,7 @@ class Columns:
             texts = [] if sources else [column for column in like.inputs if column.feature is None]
             others = [column for column in like.inputs if column.feature is not None and column.feature not in named]
             columns = [*texts, *others, *([like.target] if target is None else [])]
-            same = self._same(columns, like, origin)
+            same = self._same(columns, like, origin) if columns else {}
             sources += [same[column] for column in texts]
             features += [(same[column], column.feature) for column in others]
             order = [column.feature for column in like.inputs if column.feature is not None]
@@ -421,7 +421,7 @@ def _is_header(
     """Return whether the first row is a header, and whether that was guessed.
 
     It is not a guess when `header` is "yes" or "no", or when the first row contains all names that are given, or those
-    of `like`. Otherwise the cells of the first row decide, and whether a running number is below one of them.
+    of `like`. Otherwise the cells of the first row decide, and whether numbers of rows are below one of them.
     """
     if header != "auto":
         return header == "yes", False
@@ -432,4 +432,4 @@ def _is_header(
         return True, False
     if names_usual(source.first):
         return True, True
-    return not live and heads_a_running_number(source.first, source.sample()[1:]), True
+    return not live and heads_numbers(source.first, source.sample()[1:]), True

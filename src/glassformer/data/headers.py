@@ -50,6 +50,7 @@ _TARGETS = {"target", *(target for _, target in ROLE_PAIRS)}
 _INDEX_NAME_LIST = "id ids idx index row rows row_id line line_number number no no. nr nr. num #"
 _INDEX_NAMES = frozenset(_INDEX_NAME_LIST.split())
 _NAMELESS = re.compile(r"|unnamed: ?\d+(_level_\d+)?|__index_level_\d+__")  # as pandas and Arrow name an index
+_MIN_NUMBERS = 3
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,15}(\.0+)?")
 
 
@@ -78,32 +79,40 @@ def names_usual(cells: Sequence[str]) -> bool:
 
 
 def is_no_text(name: str | None, cells: Sequence[str]) -> bool:
-    """Return whether a column is never meant as source or target: nameless, a running number, or numbers of rows.
+    """Return whether a column is never meant as source or target: nameless, or the numbers of rows.
 
     `name` is None in a table without a header, where an empty column counts as nameless.
     """
     if is_nameless(name) if name is not None else not any(cell.strip() for cell in cells):
         return True
-    numbers = whole_numbers(cells)
-    if name is not None and folded(name) in _INDEX_NAMES and len(set(numbers)) == len(cells) > 0:
-        return True
-    return is_running(numbers)
+    numbers = _whole_numbers(cells)
+    return _is_increasing(numbers) or (name is not None and folded(name) in _INDEX_NAMES and _are_different(numbers))
 
 
-def is_running(numbers: Sequence[int]) -> bool:
-    """Return whether there are three numbers or more, each one more than the number before."""
-    return len(numbers) > 2 and all(after - before == 1 for before, after in pairwise(numbers))
+def heads_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row is a header by the numbers of rows below one of its cells.
+
+    It has text, but no number; the numbers increase, or are different and have no name.
+    """
+    if any(map(_WHOLE_NUMBER.fullmatch, map(str.strip, first))) or not any(map(str.strip, first)):
+        return False
+    columns = map(_whole_numbers, zip(*rows, strict=True))
+    return any(
+        _is_increasing(numbers) or (is_nameless(cell) and _are_different(numbers))
+        for cell, numbers in zip(first, columns, strict=False)
+    )
 
 
-def whole_numbers(cells: Sequence[str]) -> list[int]:
+def _whole_numbers(cells: Sequence[str]) -> list[int]:
     """Return the cells as whole numbers, or nothing where one is none."""
     found = [cell.strip() for cell in cells]
     return [int(cell.partition(".")[0]) for cell in found] if all(map(_WHOLE_NUMBER.fullmatch, found)) else []
 
 
-def heads_a_running_number(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row has text but no number, and a cell of it is above a number that runs from 0 or 1."""
-    if any(map(_WHOLE_NUMBER.fullmatch, map(str.strip, first))) or not any(map(str.strip, first)):
-        return False
-    columns = map(whole_numbers, zip(*rows, strict=True))
-    return any(is_running(numbers) and numbers[0] in (0, 1) for numbers in columns)
+def _is_increasing(numbers: Sequence[int]) -> bool:
+    """Return whether there are three numbers or more, each larger than the one before: those of rows."""
+    return len(numbers) >= _MIN_NUMBERS and all(before < after for before, after in pairwise(numbers))
+
+
+def _are_different(numbers: Sequence[int]) -> bool:
+    return 0 < len(numbers) == len(set(numbers))

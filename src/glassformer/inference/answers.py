@@ -16,7 +16,7 @@ from glassformer.data.ledger import Ledger
 from glassformer.data.rows import check_rows, open_lines
 from glassformer.data.source import damage
 from glassformer.data.tables import Table
-from glassformer.errors import ColumnError, TableError, quoted
+from glassformer.errors import ColumnError, TableError, counted, quoted
 from glassformer.inference.evaluation import read_for
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import nfc
@@ -125,7 +125,11 @@ def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]
     cells = [[line.cells[at] if line.cells else "" for line in lines] for at in everything]
     names = [folded(name) for name in columns.names] if columns.names else None
     at_source = _source_column(names, cells, table)
-    at_answer = _answer_column(names, [at for at in everything if at != at_source], own_names)
+    free = [at for at in everything if at != at_source]
+    if names is None and len(free) > 1 and at_source is not None:  # a kept column of targets is no column of answers
+        pairs = {*map(tuple, zip(table.sources, (pair.target for pair in table.pairs), strict=True))}
+        free = [at for at in free if not pairs <= {*zip(cells[at_source], cells[at], strict=True)}]
+    at_answer = _answer_column(names, free, own_names)
     if at_answer is None:
         raise ColumnError(
             "the file has no column of answers",
@@ -169,7 +173,7 @@ def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table:
     missing = [source for source in table.sources if nfc(source) not in found]
     if missing:
         raise TableError(
-            f"the file has no answer to {len(missing):,} sources of the table",
+            f"the file has no answer to {counted(len(missing), 'source')} of the table",
             where=path,
             got=f"nothing for {quoted(missing[0])}",
             expected=f"an answer to each source of {table.path}",
