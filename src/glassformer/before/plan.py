@@ -27,7 +27,7 @@ from glassformer.before.notices import Notice, notices_of
 from glassformer.before.recipes.overrides import check_settings, flat, merge, nested
 from glassformer.before.resume import Resumed, check_tables, differences, recipe_of_run, resume_run
 from glassformer.data.cleaning import clean
-from glassformer.data.columns import settings_of, settings_of_model
+from glassformer.data.column_settings import settings_of, settings_of_model
 from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.cells import arrow_values
-from glassformer.data.columns import named_features
+from glassformer.data.column_settings import named_features
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import pyarrow
 from glassformer.data.pairs import Pair, members, text_pair

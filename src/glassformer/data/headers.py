@@ -23,7 +23,7 @@ _USUAL_NAME_LIST = """
 USUAL_NAMES = frozenset(_USUAL_NAME_LIST.split())
 
 _ROLE_PAIRS = """
-    src/tgt src/trg input/output inputs/outputs in/out x/y text/label text/labels source_text/target_text
+    src/tgt src/trg input/output inputs/outputs x/y text/label text/labels source_text/target_text
     input_text/output_text input_text/target_text question/answer query/response prompt/completion prompt/response
     instruction/response instruction/output
 """

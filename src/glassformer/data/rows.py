@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from glassformer.data.cells import Kind
-from glassformer.data.columns import ColumnName, Columns
+from glassformer.data.column_settings import ColumnName
+from glassformer.data.columns import Columns
 from glassformer.data.formats import open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors

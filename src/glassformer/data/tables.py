@@ -17,7 +17,8 @@ from glob import glob, has_magic
 from itertools import chain, pairwise
 from pathlib import Path
 
-from glassformer.data.columns import TRAINING, Columns, requested
+from glassformer.data.column_settings import requested
+from glassformer.data.columns import TRAINING, Columns
 from glassformer.data.formats import FORMATS, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors

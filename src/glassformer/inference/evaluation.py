@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.data.columns import settings_of_model
+from glassformer.data.column_settings import settings_of_model
 from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources

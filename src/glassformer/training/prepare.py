@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.columns import held_out_columns
+from glassformer.data.column_settings import held_out_columns
 from glassformer.data.corpus import Corpus, Encoded, Sequences, Tokenizers, encode_pairs, encode_training, spread
 from glassformer.data.hallucinated import MIN_STEM, hallucinate, stems
 from glassformer.data.ledger import Fault, Ledger, Reason

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.columns import held_out_columns
+from glassformer.data.column_settings import held_out_columns
 from glassformer.errors import SettingsError, UsageError, nearest
 from glassformer.inference.translator import Source
 from glassformer.ship.export.check import Check, Checker

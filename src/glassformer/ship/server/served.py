@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.data.columns import held_out_columns
+from glassformer.data.column_settings import held_out_columns
 from glassformer.errors import ModelFileError, RunError, UsageError, quoted
 from glassformer.glassbox.history import last_sample
 from glassformer.glassbox.report import MAX_BYTES

@@ -1,0 +1,73 @@
+"""The columns of a table as settings: what a user sets, what a model asks for, and what is stored in a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from glassformer.errors import UsageError, counted
+from glassformer.paper.settings import DataSettings
+from glassformer.ship.storage.records import TakenColumns
+from glassformer.text.inputs import Inputs, assigned, named_values
+
+ColumnName = str | int | None  # by name, by position from 0, or not given
+
+
+def requested(data: DataSettings, first: Sequence[str]) -> tuple[ColumnName, ...]:
+    """Return the columns that are set, where the first row of the table has these cells."""
+    return (*data.sources, *(column for _, column in named_features(data.features, first)), data.target)
+
+
+def named_features(features: Iterable[str | int], names: Collection[str]) -> Iterator[tuple[str | None, str | int]]:
+    """Yield name and column of each feature, NAME=COLUMN or a column alone, of a table with columns of these names."""
+    for feature in features:
+        name, column = assigned(str(feature), names)
+        yield (None, feature) if column is None else (name, column)
+
+
+def settings_of_model(inputs: Inputs, taken: TakenColumns | None, given: Mapping[str, Any]) -> DataSettings:
+    """Return how a table is read for a model with these inputs; `given` are fields of DataSettings.
+
+    A given feature is a name of the model, or NAME=COLUMN. A model that was trained on pairs, without columns (`taken`
+    is None), reads those of the names of its inputs. Raises UsageError for an input that the model does not have, or
+    that is given twice.
+    """
+    sources, features = given.get("source") or (), given.get("features") or ()
+    sources = (sources,) if isinstance(sources, str | int) else sources
+    texts = [one.name for one in inputs if one.kind == "text"]
+    n_texts = max(1, len(texts))
+    if (features and not inputs) or (sources and len(sources) != n_texts):
+        raise UsageError(
+            f"this model has {counted(n_texts, 'source column')}" if inputs else "this model has one input",
+            got=", ".join(map(str, (*sources, *features))),
+            expected=f"one --source for each of: {', '.join(texts)}" if inputs else "one --source",
+        )
+    own = {name: value for name, value in given.items() if name not in ("source", "features")}
+    if sources:
+        own["source"] = list(sources)
+    elif taken is None and texts:
+        own["source"] = texts
+    if inputs and (features or taken is None):
+        columns = named_values(inputs[n_texts:], map(str, features), is_column=True)
+        given_names = {assigned(str(feature), columns)[0] for feature in features}
+        own["features"] = [f"{name}={at}" for name, at in columns.items() if taken is None or name in given_names]
+    return DataSettings(**own)
+
+
+def settings_of(taken: TakenColumns) -> dict[str, Any]:
+    """Return the columns as fields of DataSettings: by name, or by position where the table has no names."""
+    return {
+        "source": [column.key for column in taken.inputs if column.feature is None],
+        "features": [
+            column.feature if column.feature == column.key else f"{column.feature}={column.key}"
+            for column in taken.inputs
+            if column.feature is not None
+        ],
+        "target": taken.target.key,
+    }
+
+
+def held_out_columns(inputs: Inputs, taken: TakenColumns | None) -> tuple[str, ...]:
+    """Return the columns of the held-out rows of a model with several inputs."""
+    names, target = [one.name for one in inputs], "target" if taken is None else str(taken.target.key)
+    return (*names, "target" if target in names else target)

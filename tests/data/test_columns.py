@@ -1,0 +1,117 @@
+"""What was trained is what is evaluated: columns are found again by name, wherever they are, or by position."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data.headers import KIND_PAIRS, ROLE_PAIRS
+from glassformer.data.tables import Table, read_table
+from glassformer.errors import ColumnError, TableError
+from glassformer.paper.settings import DataSettings
+from tests.cases import PAIRS
+
+NAMES = st.text(st.characters(categories=("L", "N", "Zs")), min_size=1, max_size=8).filter(
+    lambda name: name == name.strip() and not name.isdigit()
+)
+INDEX = st.sampled_from([None, "", "id", "Unnamed: 0", "__index_level_0__"])
+
+
+def written(columns: list[tuple[str, list[str]]], *, header: bool = True) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(
+        [*([[name for name, _ in columns]] if header else []), *zip(*(cells for _, cells in columns), strict=True)]
+    )
+    return text.getvalue()
+
+
+def read(folder: str, text: str, like: Table | None = None, **data: object) -> Table:
+    path = Path(folder) / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    return read_table(path, DataSettings(**data), None if like is None else like.taken)
+
+
+@st.composite
+def headers(draw: st.DrawFn) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]], str, str]:
+    """Columns to train on, those to evaluate on, and the names of source and target in the first."""
+    names = draw(st.lists(NAMES, min_size=2, max_size=5, unique_by=str.casefold))
+    source, target = draw(st.permutations(names))[:2]
+    texts = dict(zip((source, target), map(list, zip(*PAIRS, strict=True)), strict=True))
+
+    def table(change: st.SearchStrategy[str]) -> list[tuple[str, list[str]]]:
+        columns = [
+            (draw(change)(name), texts.get(name, [f"{name}{row % 7}" for row in range(len(PAIRS))])) for name in names
+        ]
+        columns = draw(st.permutations(columns))
+        index = draw(INDEX)
+        return columns if index is None else [(index, [str(row) for row in range(len(PAIRS))]), *columns]
+
+    # Folding is compared, and not every letter has the same folded form in capitals.
+    changes = [
+        str,
+        lambda name: f" {name} ",
+        lambda name: name.upper() if name.upper().casefold() == name.casefold() else name,
+    ]
+    return table(st.just(str)), table(st.sampled_from(changes)), source, target
+
+
+@settings(max_examples=150, deadline=None)
+@given(headers())
+def test_what_was_trained_is_what_is_evaluated(drawn):
+    trained, evaluated, source, target = drawn
+    with tempfile.TemporaryDirectory() as folder:
+        table = read(folder, written(trained), source=source, target=target, header="yes")
+        assert table.pairs == PAIRS
+        assert read(folder, written(evaluated), like=table).pairs == PAIRS
+        assert read(folder, written(trained, header=False), like=table).pairs == PAIRS  # by position
+        without = [(name, cells) for name, cells in evaluated if name.strip().casefold() != target.casefold()]
+        with pytest.raises((ColumnError, TableError), match=r"does not have the columns of the training|one column"):
+            read(folder, written(without), like=table)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([("source", "target"), *ROLE_PAIRS]), st.data())
+def test_usual_names_are_found_in_any_order_and_case_beside_other_columns(names, data):
+    others = data.draw(st.lists(NAMES, max_size=2, unique_by=str.casefold))
+    known = {name for pair in (("source", "target"), *ROLE_PAIRS, *KIND_PAIRS) for name in pair}
+    others = [name for name in others if name.casefold() not in known]
+    columns = [*zip(names, map(list, zip(*PAIRS, strict=True)), strict=True)]
+    columns += [(name, [f"{name}{row % 3}" for row in range(len(PAIRS))]) for name in others]
+    index = data.draw(INDEX)
+    columns += [] if index is None else [(index, [str(row) for row in range(len(PAIRS))])]
+    change = data.draw(st.sampled_from([str, str.upper, str.capitalize]))
+    shuffled = data.draw(st.permutations([(change(name), cells) for name, cells in columns]))
+    with tempfile.TemporaryDirectory() as folder:
+        assert read(folder, written(shuffled)).pairs == PAIRS
+
+
+@pytest.mark.parametrize(("first", "second"), KIND_PAIRS)
+def test_names_of_kinds_are_read_in_their_order(first, second):
+    x, y = map(list, zip(*PAIRS, strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        assert read(folder, written([(first, x), ("note", x), (second, y)])).pairs == PAIRS
+        assert read(folder, written([(second, x), (first, y)])).pairs == PAIRS  # two columns, in their order
+        with pytest.raises(ColumnError, match="which of its 3 columns"):
+            read(folder, written([(second, x), ("note", x), (first, y)]))
+
+
+def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_not_say_otherwise():
+    x, y = map(list, zip(*PAIRS, strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        trained = read(folder, written([("word", x), ("pron", y)]))
+        by_position = read(folder, written([("Wort", x), ("Laute", y)]), like=trained, header="yes")
+        assert by_position.pairs == PAIRS
+        assert by_position.notes == (
+            "the columns of the training are read by position, 0, 1: the table has none of their names",
+        )
+        with pytest.raises(ColumnError, match="does not have the columns"):
+            read(folder, written([("target", y), ("source", x)]), like=trained)
+        headless = read(folder, written([("", x), ("", y)], header=False))
+        assert headless.labels == ("column 0", "column 1")
+        assert read(folder, written([("id", x), ("target", y), ("source", x)]), like=headless).pairs == PAIRS
