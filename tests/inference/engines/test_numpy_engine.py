@@ -267,6 +267,25 @@ def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number(
 
 
 @EACH_ENGINE
+def test_copies_far_below_the_best_have_the_log_probabilities_of_the_reference(build: Callable[..., Any]) -> None:
+    model = random_model(copy_mechanism=True, output_bias=True)
+    with torch.no_grad():
+        model.output_projection.weight *= 0
+        model.output_projection.bias.fill_(-1500.0)
+        model.copy_mechanism.w_k.weight *= 160  # type: ignore[operator, union-attr]
+    source, engine = [BOS, *range(4, 12), EOS], build(model)
+    found, _ = engine.step(np.array([[BOS]]), engine.start([source]))
+    weights = {name: array.astype(np.float64) for name, array in get_weights(model).items()}
+    memory = reference.encode(weights, model.settings, np.array(source))
+    hidden = reference.decode(weights, model.settings, np.array([BOS]), memory)
+    copies = reference.copies(weights, model.settings, np.array(source), memory)
+    (expected,) = reference.log_softmax(reference.project(weights, model.settings, hidden, copies=copies))
+    assert expected[4:].min() < -200
+    assert expected[4:].min() > expected[0] + 200  # all tokens but the special ones are copied
+    assert found.numpy()[0, 0] == pytest.approx(expected, abs=1e-2)
+
+
+@EACH_ENGINE
 @pytest.mark.parametrize("max_length", [5, 12])
 def test_learned_positions_serve_to_the_last(build: Callable[..., Engine], max_length: int) -> None:
     """Their number need not be a multiple of the padding."""
