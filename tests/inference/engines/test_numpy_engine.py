@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from tests.inference.engines.test_torch_engine import (
     SEARCHES,
     SHAPES,
     UNK,
+    VOCABULARY,
     engine_of,
     log_probs_by_hand,
     random_model,
@@ -283,6 +285,24 @@ def test_copies_far_below_the_best_have_the_log_probabilities_of_the_reference(b
     assert expected[4:].min() < -200
     assert expected[4:].min() > expected[0] + 200  # all tokens but the special ones are copied
     assert found.numpy()[0, 0] == pytest.approx(expected, abs=1e-2)
+
+
+@EACH_ENGINE
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("logit", [100.0, -100.0])
+def test_the_score_of_a_sure_answer_is_exact_however_large_its_logit(
+    build: Callable[..., Any], n_models: int, logit: float
+) -> None:
+    model = random_model(output_bias=True)
+    with torch.no_grad():
+        model.output_projection.weight *= 0
+        model.output_projection.bias.fill_(logit - 12)
+        model.output_projection.bias[7] = logit
+    expected = -math.log1p((VOCABULARY - 1) * math.exp(-12))
+    engine = build(*[model] * n_models)
+    found = engine.step(np.array([[BOS]]), engine.start([[BOS, 5, EOS]]))[0].numpy()[0, 0, 7]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert engine.score([([BOS, 5, EOS], [BOS, 7])])[0] == pytest.approx([expected], abs=1e-6)
 
 
 @EACH_ENGINE
