@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.glassbox import search as glassbox_search
 from glassformer.glassbox.schema import Search
 from glassformer.glassbox.search import largest, search
 from glassformer.paper.search import SearchConstraints, beam_search, length_penalty
@@ -93,6 +99,37 @@ def test_searches_side_by_side_are_those_alone_and_compute_nothing_twice(seed: i
 @given(st.lists(st.sampled_from([-math.inf, -2.0, -1.0, 0.0, 3.0]), min_size=1), st.integers(1, 9))
 def test_the_largest_numbers_are_the_first_of_a_stable_sort(numbers: list[float], n: int) -> None:
     assert largest(np.array(numbers), n).tolist() == np.argsort(-np.array(numbers), kind="stable")[:n].tolist()
+
+
+TIED = [-9.0, -3.0, -1.5, -1.25, -1.5, -1.25, -1.25, -1.5]
+"""The log-probabilities after every beginning; their sums have no rounding."""
+IN_PAGE = """
+import { readFileSync } from 'node:fs';
+const { search } = await import(process.argv[1]);
+const { table, constraints, options } = JSON.parse(readFileSync(0, 'utf-8'));
+constraints.forbidden = new Set(constraints.forbidden);
+const found = search(() => table, constraints, options, { tokenText: String, decode: String });
+process.stdout.write(JSON.stringify(found.answers.map(({ ids, finished }) => [ids, finished])));
+"""
+
+
+@pytest.mark.parametrize("num_beams", [1, 2, 5, 9])
+def test_of_tokens_that_are_tied_the_lowest_id_wins_as_in_the_engine(num_beams: int) -> None:
+    where, rows = space(4), np.array(TIED)
+    (expected,) = beam_search(stepper(lambda _ids: rows), start(1), 1, where, num_beams=num_beams, n_best=num_beams)
+    ids = [(answer.ids, answer.finished) for answer in expected]
+    assert ((3, 3, 3, 3), False) in ids
+    found = recorded(lambda _ids: rows, where, num_beams, n_best=num_beams).answers[:num_beams]
+    assert [(tuple(answer.ids), answer.finished) for answer in found] == ids
+    if (node := shutil.which("node")) is None:
+        pytest.skip("node is not installed")
+    constraints = {"eos": EOS, "forbidden": [BOS], "maxNewTokens": 4, "forced": []}
+    options = {"beams": num_beams, "alpha": 0, "best": num_beams}
+    given = json.dumps({"table": TIED, "constraints": constraints, "options": options})
+    module = Path(glassbox_search.__file__).parent / "page" / "search.js"
+    command = [node, "--input-type=module", "-e", IN_PAGE, module.as_uri()]
+    printed = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
+    assert [(tuple(ids), finished) for ids, finished in json.loads(printed)[:num_beams]] == ids
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

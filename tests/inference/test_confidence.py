@@ -48,10 +48,16 @@ def test_features_are_those_of_a_hand_computed_beam() -> None:
     assert features([math.log(0.6)]) == pytest.approx((1.0, math.log(1.5), math.log(1.5), math.log(1.5) ** 2 / 10))
 
 
-@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=9), st.booleans())
-def test_every_answer_has_a_probability(scores: list[float], usual: bool) -> None:
-    limit = 1.0 if usual else EXAMPLE.unusual_limit
-    assert 0 <= probability(EXAMPLE.weights, scores, limit) <= (1 if usual else 2 / 5)
+@given(
+    st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=4),
+    st.lists(st.floats(-1e4, 0), min_size=1, max_size=9),
+    st.booleans(),
+)
+def test_every_answer_has_a_probability(weights: list[float], scores: list[float], usual: bool) -> None:
+    """With all weights that a model file may have."""
+    calibration = Calibration(**EXAMPLE.to_dict() | {"weights": weights})
+    limit = 1.0 if usual else calibration.unusual_limit
+    assert 0 <= probability(calibration.weights, scores, limit) <= (1 if usual else 2 / 5)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), min_size=1, max_size=40))

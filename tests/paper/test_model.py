@@ -144,6 +144,21 @@ def test_copies_are_added_as_in_the_reference_and_hide_nothing(score: float) -> 
         assert bool(found[1].isnan().any()) == (math.isnan(score) and bool((target_ids >= 0).any()))
 
 
+def test_no_copy_is_lost_far_below_the_highest_and_gradients_are_finite() -> None:
+    """A token is copied twice; the last two positions, one of which is masked, have no token."""
+    scores = torch.tensor([[0.0, -80.0, -90.0, -110.0, -200.0, -200.0, 3.0, -math.inf]])
+    target_ids = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, 4.0, -1.0, -1.0]])
+    logits = torch.tensor([[-300.0] * 5 + [-400.0]])
+    found = copying.add_copies(logits.requires_grad_(), scores.requires_grad_(), target_ids)
+    expected = reference.add_copies(*(x.detach().double().numpy() for x in (logits, scores)), target_ids[0].numpy())
+    torch.testing.assert_close(found.detach().double(), torch.tensor(expected), atol=1e-4, rtol=0)
+    found.sum().backward()
+    assert scores.grad is not None
+    assert scores.grad[0].tolist() == pytest.approx([1, 1, 1, 1, 0.5, 0.5, 0, 0])
+    assert logits.grad is not None
+    assert logits.grad[0].tolist() == pytest.approx([0, 0, 0, 0, 0, 1])
+
+
 @each_kind
 def test_names_and_shapes_are_those_of_the_model_file(changes: dict[str, Any]) -> None:
     sizes = (SIZE, SIZE) if changes.get("tied_embeddings", "all") == "all" else (SIZE, SIZE + 4)

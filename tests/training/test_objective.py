@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,14 @@ def test_a_bias_of_the_output_layer_is_in_the_loss_and_has_a_gradient():
         plain, torch.nn.functional.cross_entropy(model.project(hidden), targets, reduction="sum").detach()
     )
     torch.testing.assert_close(found, model.output_projection.bias.grad)
+
+
+@pytest.mark.parametrize("logit", [100.0, -100.0])
+def test_the_loss_of_a_sure_target_is_exact_however_large_its_logit(logit: float) -> None:
+    projection = torch.full((9, 1), logit - 12)
+    projection[4] = logit
+    _, plain = cross_entropy(torch.ones(1, 1), projection, torch.tensor([4]), 0.1)
+    assert plain.item() == pytest.approx(math.log1p(8 * math.exp(-12)), abs=1e-6)
 
 
 # The rate

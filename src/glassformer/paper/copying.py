@@ -60,9 +60,8 @@ def add_copies(
     logits: Float[Tensor, "*rows V"], scores: Float[Tensor, "*rows S"], target_ids: Float[Tensor, "*rows S"]
 ) -> Float[Tensor, "*rows V"]:
     """Return the logits with copying: log(exp(logit) + Σ exp(score)), over the positions that have the token."""
-    is_copied, logits = target_ids >= 0, logits.to(scores.dtype)
-    highest = scores.masked_fill(~is_copied, torch.finfo(scores.dtype).min).amax(-1, keepdim=True).detach()
-    powers = (scores - highest).masked_fill(~is_copied, -torch.inf).exp()
-    sums = torch.zeros_like(logits).scatter_add(-1, target_ids.long().clamp(min=0), powers)
-    copies = sums.clamp(min=torch.finfo(sums.dtype).tiny).log() + highest
-    return torch.where(sums == 0, logits, torch.logaddexp(logits, copies))  # NaN stays
+    tokens, logits = target_ids.long().clamp(min=0), logits.to(scores.dtype)
+    scores = scores.masked_fill(target_ids < 0, -torch.inf)
+    highest = logits.detach().scatter_reduce(-1, tokens, scores.detach(), "amax").clamp(torch.finfo(scores.dtype).min)
+    powers = (scores - highest.gather(-1, tokens)).exp()  # relative to the highest of the token: one is 1
+    return (logits - highest).exp().scatter_add(-1, tokens, powers).log() + highest

@@ -109,9 +109,9 @@ class _CrossEntropy(torch.autograd.Function):
                 largest = logits.amax(dim=1, keepdim=True).to(wide)
                 logits_of_targets = logits.gather(1, y).to(wide)
                 p = logits.to(wide).softmax(dim=1)
-                log_sum = largest - p.amax(dim=1, keepdim=True).log()
-                plain = plain + (log_sum - logits_of_targets).sum()
-                spread = spread + (log_sum[:, 0] - h.to(wide) @ mean_weight).sum()
+                log_sum = -p.amax(dim=1, keepdim=True).log()  # of the powers relative to the largest
+                plain = plain + ((largest - logits_of_targets) + log_sum).sum()
+                spread = spread + ((largest + log_sum)[:, 0] - h.to(wide) @ mean_weight).sum()
                 if needs_gradient:
                     p.scatter_add_(1, y, p.new_full(y.shape, smoothing - 1))
                     gradient = p.to(h.dtype)

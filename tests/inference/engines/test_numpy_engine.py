@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -22,10 +23,12 @@ from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, p
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
 from glassformer.inference.engines.searches import Searches
+from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch import get_weights
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
-from glassformer.paper.search import Hypothesis
+from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
+from glassformer.paper.search.log_probs import SORTED
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from tests.inference.engines.test_torch_cached import GRID, drawn, make
 from tests.inference.engines.test_torch_engine import (
@@ -36,6 +39,7 @@ from tests.inference.engines.test_torch_engine import (
     SEARCHES,
     SHAPES,
     UNK,
+    VOCABULARY,
     engine_of,
     log_probs_by_hand,
     random_model,
@@ -43,6 +47,7 @@ from tests.inference.engines.test_torch_engine import (
     with_eos,
     with_twins,
 )
+from tests.paper.search.test_search import naive_beam
 
 
 class _Tokenizer:
@@ -197,22 +202,36 @@ def test_compiled_numbers_are_the_same_bit_for_bit_alone_and_in_any_batch(
                 assert all((found[i] == alone[i - n][time]).all() for i in range(n))
 
 
-@pytest.mark.skipif(not compiled.library(), reason="the package was installed without a C compiler")
+@pytest.mark.parametrize(
+    "log_probs_of",
+    [
+        LogProbs,
+        pytest.param(CompiledLogProbs, marks=COMPILED.marks),
+        lambda values: TensorLogProbs(torch.from_numpy(values)),
+    ],
+    ids=["NumPy", "C", "torch"],
+)
+@pytest.mark.parametrize("n_words", [13, SORTED])
 @pytest.mark.parametrize("n", [1, 2, 6, 50])
-def test_the_best_extensions_are_those_that_sorting_finds(n: int) -> None:
+def test_the_best_extensions_are_those_that_sorting_finds(
+    log_probs_of: Callable[..., LogProbs], n_words: int, n: int
+) -> None:
+    """Of equal ones that of the lower hypothesis is first, then that of the lower token; of -inf any."""
     chance = np.random.default_rng(n)
-    values = chance.integers(-3, 3, (4, 3, 13)).astype(np.float32)  # with ties
+    values = chance.integers(-3, 3, (4, 3, n_words)).astype(np.float32)
     values[chance.random(values.shape) < 0.2] = -np.inf
-    sums = chance.normal(size=(4, 3)).astype(np.float32)
-    found = CompiledLogProbs(values).best(sums, n)
+    values[3, 1:] = values[3, 0, 2:] = -np.inf  # two tokens alone are possible
+    sums = chance.integers(-2, 0, (4, 3)).astype(np.float32)
+    found = log_probs_of(values).best(sums, n)
     totals = sums[:, :, None] + values
     for i in range(4):
-        expected = sorted(np.ndindex(3, 13), key=lambda place: (-totals[i][place], place))[:n]
-        assert list(zip(found.parent[i].tolist(), found.token[i].tolist(), strict=True)) == expected
+        expected = sorted(np.ndindex(3, n_words), key=lambda place: (-totals[i][place], place))[:n]
+        finite = [place for place in expected if np.isfinite(totals[i][place])]
+        assert list(zip(found.parent[i].tolist(), found.token[i].tolist(), strict=True))[: len(finite)] == finite
         assert found.sums[i].tolist() == [totals[i][place] for place in expected]
         assert found.newest[i].tolist() == [values[i][place] for place in expected]
     values[2, 1, 7] = np.nan
-    assert np.isnan(CompiledLogProbs(values).best(sums, n).sums[2, 0])
+    assert np.isnan(log_probs_of(values).best(sums, n).sums[2, 0])
 
 
 def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +283,62 @@ def test_a_source_whose_numbers_are_not_finite_is_named_by_its_own_number(
     with pytest.raises(NotFiniteError) as caught:
         engine.score([(sources[0], sources[1]), ([*sources[0], 5], sources[1])])
     assert caught.value.row == 1
+
+
+@EACH_ENGINE
+@pytest.mark.parametrize("num_beams", [1, 2, 3, 7])
+def test_of_tokens_that_are_tied_the_lowest_id_wins(build: Callable[..., Engine], num_beams: int) -> None:
+    """Four tokens have the same logit after every beginning, which is the highest."""
+    model, forbidden = random_model(output_bias=True), (PAD, BOS, UNK)
+    with torch.no_grad():
+        model.output_projection.weight *= 0
+        model.output_projection.bias.fill_(-5.0)
+        model.output_projection.bias[[5, 6, 8, 10]] = 1.0
+        model.output_projection.bias[EOS] = 0.5
+    table = model.output_projection.bias.log_softmax(0).tolist()
+    space = SearchConstraints(BOS, EOS, forbidden, max_new_tokens=4)
+    expected = naive_beam(lambda _sentence, _ids: table, space, num_beams, 0.0, num_beams)
+    assert num_beams == 7 or expected[-1][:3] == (5, 5, 5)
+    decoding = DecodingSettings(num_beams=num_beams, num_return_sequences=num_beams, length_alpha=0.0)
+    for answers in search(build(model), random_sources(3, longest=5), decoding, 4):
+        assert [tuple(with_eos(answer)) for answer in answers] == expected
+
+
+@EACH_ENGINE
+def test_copies_far_below_the_best_have_the_log_probabilities_of_the_reference(build: Callable[..., Any]) -> None:
+    model = random_model(copy_mechanism=True, output_bias=True)
+    with torch.no_grad():
+        model.output_projection.weight *= 0
+        model.output_projection.bias.fill_(-1500.0)
+        model.copy_mechanism.w_k.weight *= 160  # type: ignore[operator, union-attr]
+    source, engine = [BOS, *range(4, 12), EOS], build(model)
+    found, _ = engine.step(np.array([[BOS]]), engine.start([source]))
+    weights = {name: array.astype(np.float64) for name, array in get_weights(model).items()}
+    memory = reference.encode(weights, model.settings, np.array(source))
+    hidden = reference.decode(weights, model.settings, np.array([BOS]), memory)
+    copies = reference.copies(weights, model.settings, np.array(source), memory)
+    (expected,) = reference.log_softmax(reference.project(weights, model.settings, hidden, copies=copies))
+    assert expected[4:].min() < -200
+    assert expected[4:].min() > expected[0] + 200  # all tokens but the special ones are copied
+    assert found.numpy()[0, 0] == pytest.approx(expected, abs=1e-2)
+
+
+@EACH_ENGINE
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("logit", [100.0, -100.0])
+def test_the_score_of_a_sure_answer_is_exact_however_large_its_logit(
+    build: Callable[..., Any], n_models: int, logit: float
+) -> None:
+    model = random_model(output_bias=True)
+    with torch.no_grad():
+        model.output_projection.weight *= 0
+        model.output_projection.bias.fill_(logit - 12)
+        model.output_projection.bias[7] = logit
+    expected = -math.log1p((VOCABULARY - 1) * math.exp(-12))
+    engine = build(*[model] * n_models)
+    found = engine.step(np.array([[BOS]]), engine.start([[BOS, 5, EOS]]))[0].numpy()[0, 0, 7]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert engine.score([([BOS, 5, EOS], [BOS, 7])])[0] == pytest.approx([expected], abs=1e-6)
 
 
 @EACH_ENGINE

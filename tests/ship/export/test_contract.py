@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,26 @@ def test_an_export_gives_the_answers_of_the_model_or_is_refused_with_a_reason(
         assert search.other == 0 or load_format(to).beam == "own"
         assert search.equal > 0.6 * search.rows
     assert json.loads((tmp_path / "out" / "check.json").read_text())["precision"] == "float32"
+
+
+@pytest.mark.parametrize("to", ["onnx", "html"])
+def test_of_tokens_that_are_tied_the_lowest_id_wins(to: str, tmp_path: Path) -> None:
+    """Every third token has the same logit after every beginning, which is the highest."""
+    if to == "html" and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    model_file = make_model(output_bias=True, decoding={"max_new_tokens": 4})
+    bias = np.full(len(model_file.target_tokenizer), -5.0, np.float32)
+    bias[5::3], bias[model_file.target_tokenizer.vocabulary.eos_id] = 1.0, 0.5
+    nothing = np.zeros_like(model_file.tensors["output_projection.weight"])
+    tensors = model_file.tensors | {"output_projection.weight": nothing, "output_projection.bias": bias}
+    model_file = replace(model_file, tensors=tensors)
+    load_format(to).write(model_file, tmp_path, "float32")
+    lowest = model_file.target_tokenizer.decode([5] * 4)
+    for num_beams in (1, 3, 9):
+        (expected,) = Translator(model_file, device="cpu").translate(["ab"], num_beams=num_beams)
+        (found,) = load_format(to).answer(tmp_path, ["ab"], num_beams)
+        assert found.text == expected.text
+        assert num_beams > 3 or found.text == lowest
 
 
 @pytest.mark.parametrize("to", ["onnx", "html", "huggingface", "ctranslate2"])

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import MissingExtraError
+from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.translator import Translator
 from glassformer.ship.export.check import SCORE_BOUND
 from glassformer.ship.export.onnx import FORMAT
@@ -105,6 +106,20 @@ def test_every_shape_has_the_answers_and_scores_of_torch(shape: str, tmp_path: P
     texts = random_texts(lengths=[n for n in (1, 4, 5, 17, 18) if n <= model_file.settings.max_source_tokens])
     for num_beams in (1, 5):
         assert_same(exported.answer(texts, num_beams), model_file, texts, num_beams)
+
+
+def test_copies_far_below_the_best_have_their_log_probabilities(tmp_path: Path) -> None:
+    model_file = untrained(copy_mechanism=True, output_bias=True)
+    model_file.tensors["output_projection.weight"][:] = 0
+    model_file.tensors["output_projection.bias"][:] = -1500
+    model_file.tensors["copy_mechanism.w_k.weight"] *= 160
+    exported, engine = Exported(write(model_file, tmp_path)), NumPyEngine.of_files([model_file])
+    source, first = exported.encode("abcdefgh"), np.array([[engine.bos_id]])
+    found, _ = exported.model.step(first, np.arange(1), *exported.model.start([source]))
+    log_probs = engine.step(first, engine.start([source]))[0].numpy()
+    copied = [exported.encode(letter)[1] for letter in "abcdefgh"]
+    assert log_probs[0, 0, copied].min() < -200
+    assert found == pytest.approx(log_probs, abs=1e-2)
 
 
 @pytest.mark.parametrize(("num_beams", "longest"), [(3, 1), (30, 2), (2, 5), (8, 5)])

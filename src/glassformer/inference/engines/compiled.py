@@ -74,7 +74,7 @@ class CompiledLogProbs(LogProbs):
         return self.values  # type: ignore[no-any-return]
 
     def best(self, sums: Float[Array, "N K"], n: int) -> Extensions:
-        """Return `LogProbs.best`; of equal ones the first is first."""
+        """Return `LogProbs.best`."""
         values, sums = self.values, np.ascontiguousarray(sums)
         n_sentences, n_hypotheses, n_words = values.shape
         n = min(n, n_hypotheses * n_words)

@@ -279,8 +279,8 @@ FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, co
             for (int64_t i = m->n_words; i < n; i++) logits[i] = -INFINITY;
             Floats sums = {0};
             for (int64_t i = 0; i < n; i += LANES) sums += exp_of(load(logits + i) - largest);
-            float shift = largest + logf(sum_of(sums));
-            for (int64_t i = 0; i < m->n_words; i++) logits[i] -= shift;
+            float log_sum = logf(sum_of(sums)); /* subtracted by itself: largest + log_sum would round it */
+            for (int64_t i = 0; i < m->n_words; i++) logits[i] = (logits[i] - largest) - log_sum;
         }
     }
 }

@@ -35,10 +35,28 @@ class TensorLogProbs(LogProbs):
 
     def best(self, sums: NDArray[np.float32], n: int) -> Extensions:
         totals = (torch.from_numpy(sums).to(self.values.device)[:, :, None] + self.values).flatten(1)  # [N K·V]
-        best, flat = totals.max(dim=1, keepdim=True) if n == 1 else totals.topk(min(n, totals.shape[1]), dim=1)
+        n = min(n, totals.shape[1])
+        best, flat = totals.topk(min(n + 1, totals.shape[1]), dim=1)  # of equal ones any
+        found = self._extensions(best, flat)
+        is_tied = (found.sums[:, 1:] == found.sums[:, :-1]) & np.isfinite(found.sums[:, 1:])
+        if is_tied.any():
+            lines = torch.from_numpy(is_tied.any(axis=1).nonzero()[0]).to(flat.device)
+            flat[lines, :n] = _first_of_equal(totals[lines], best[lines, n - 1, None], n)
+            found = self._extensions(totals.gather(1, flat), flat)
+        return Extensions(*(values[:, :n] for values in found))
+
+    def _extensions(self, best: Tensor, flat: Tensor) -> Extensions:
         newest = self.values.flatten(1).gather(1, flat)
-        (best_sums, newest_sums), places = torch.stack((best, newest)).cpu().numpy(), flat.cpu().numpy()
-        return Extensions(best_sums, newest_sums, *np.divmod(places, self.values.shape[2]))
+        (sums, newest_sums), places = torch.stack((best, newest)).cpu().numpy(), flat.cpu().numpy()
+        return Extensions(sums, newest_sums, *np.divmod(places, self.values.shape[2]))
 
     def numpy(self) -> NDArray[np.float32]:
         return self.values.cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _first_of_equal(totals: Tensor, last: Tensor, n: int) -> Tensor:
+    """Return the positions of the n largest of each line [N W], of equal ones the first; `last` [N 1] is the n-th."""
+    is_larger, is_last = ~(totals <= last), totals == last
+    is_best = is_larger | is_last & (is_last.cumsum(1) <= n - is_larger.sum(1, keepdim=True))
+    flat = is_best.nonzero()[:, 1].view(-1, n)
+    return flat.gather(1, totals.gather(1, flat).sort(dim=1, descending=True, stable=True).indices)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 
-SORTED = 1024  # of so many extensions or fewer the best are found by sorting all
+SORTED = 512  # of so many extensions or fewer the best are found by sorting all
 
 
 class Extensions(NamedTuple):
     """The C best extensions of the hypotheses of each sentence, best first, [N C] each.
 
+    NaN is first. Of equal ones that of the lower hypothesis is first, then that of the lower token, in every engine.
     `sums` are the scores of the longer hypotheses, `newest` the log-probabilities of their last tokens.
     """
 
@@ -61,15 +62,15 @@ class LogProbs:
         """Return the `n` best extensions of hypotheses with these scores (fewer if there are not so many)."""
         n_sentences, _, vocabulary = self.values.shape
         totals = (sums[:, :, None] + self.values).reshape(n_sentences, -1)
-        lines = np.arange(n_sentences)[:, None]
-        if totals.shape[1] <= max(n, SORTED):
-            flat = totals.argsort(axis=1)[:, : -n - 1 : -1]  # NaN is first
+        width, lines = totals.shape[1], np.arange(n_sentences)[:, None]
+        if width <= max(n, SORTED):  # backward, so that of equal ones the first is the last
+            flat = width - 1 - totals[:, ::-1].argsort(axis=1, kind="stable")[:, : -n - 1 : -1]
         else:
-            near = totals.argpartition(-n, axis=1)[:, -n:]
-            flat = near[lines, totals[lines, near].argsort(axis=1)[:, ::-1]]
-        parent, token = np.divmod(flat, vocabulary)
+            near = [np.flatnonzero(~(line < np.partition(line, -n)[-n]))[::-1] for line in totals]
+            found = [places[line[places].argsort(kind="stable")] for line, places in zip(totals, near, strict=True)]
+            flat = np.stack([places[: -n - 1 : -1] for places in found])
         newest = self.values.reshape(n_sentences, -1)[lines, flat]
-        return Extensions(totals[lines, flat], newest, parent, token)
+        return Extensions(totals[lines, flat], newest, *np.divmod(flat, vocabulary))
 
     def numpy(self) -> Float[NDArray[Any], "N K V"]:
         return self.values  # type: ignore[no-any-return]

@@ -160,16 +160,14 @@ class Layers:
         scores = op("MatMul", query, op("Transpose", key, perm=[0, 2, 1]))  # [N K S]
         scores = op("Mul", scores, self.graph.number(width**-0.5))
         copied = op("Expand", op("Unsqueeze", copied, self.graph.integers(1)), op("Shape", scores))
-        is_copied, zero = op("GreaterOrEqual", copied, self.graph.number(0.0)), self.graph.number(0.0)
-        scores = op("Where", is_copied, scores, self.graph.number(float(np.finfo(np.float32).min)))
-        highest = op("ReduceMax", scores, self.graph.integers(-1))
-        powers = op("Where", is_copied, op("Exp", op("Sub", scores, highest)), zero)
-        none = op("Expand", zero, op("Concat", batch, self.graph.integers(vocabulary_size), axis=0))
+        zero, lowest = self.graph.number(0.0), self.graph.number(float(np.finfo(np.float32).min))
+        scores = op("Where", op("GreaterOrEqual", copied, zero), scores, lowest)
         tokens = self.graph.cast(op("Max", copied, zero), "int64")
-        sums = op("ScatterElements", none, tokens, powers, axis=2, reduction="add")  # [N K V]
-        copies = op("Reshape", op("Add", op("Log", sums), highest), self.graph.integers(-1, vocabulary_size))
-        smaller = op("Exp", op("Neg", op("Abs", op("Sub", logits, copies))))
-        return op("Add", op("Max", logits, copies), op("Log", op("Add", smaller, self.graph.number(1.0))))
+        logits = op("Reshape", logits, op("Concat", batch, self.graph.integers(vocabulary_size), axis=0))
+        highest = op("ScatterElements", logits, tokens, scores, axis=2, reduction="max")  # [N K V]
+        powers = op("Exp", op("Sub", scores, op("GatherElements", highest, tokens, axis=2)))
+        sums = op("ScatterElements", op("Exp", op("Sub", logits, highest)), tokens, powers, axis=2, reduction="add")
+        return op("Reshape", op("Add", op("Log", sums), highest), self.graph.integers(-1, vocabulary_size))
 
 
 def encoder(settings: ModelSettings, members: Sequence[Weights], precision: str) -> Any:

@@ -23,6 +23,7 @@ from glassformer.text.inputs import Inputs, listed
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
 NotNegative = Annotated[float, Field(ge=0)]
+Weight = Annotated[float, Field(ge=-1e9, le=1e9)]  # a fit to 2^53 answers, each of a loss below 11, stays below 5e8
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, not tuples
 
 
@@ -200,7 +201,7 @@ class Calibration(_Record):
 
     part: ClassVar[str] = "calibration"
 
-    weights: Annotated[tuple[float, ...], Field(strict=False, min_length=3, max_length=4)] = Field(
+    weights: Annotated[tuple[Weight, ...], Field(strict=False, min_length=3, max_length=4)] = Field(
         description="weights of the logistic regression: bias, log-odds among the beam and all, square of the first"
     )
     num_beams: int = Field(ge=1, description="width of the beam, all of whose answers count")

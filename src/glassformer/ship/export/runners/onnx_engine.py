@@ -128,9 +128,17 @@ def nth_rank(answers: Sequence[Answer], n: int) -> float:
 
 
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
-    """Return the C best extensions of each sentence, best first: hypothesis, token and score, each [N C]."""
+    """Return the C best extensions of each sentence, best first: hypothesis, token and score, each [N C].
+
+    NaN is first. Of equal ones that of the lower hypothesis is first, then that of the lower token.
+    """
     totals = (scores[:, :, None] + log_probs).reshape(len(scores), -1)  # [N K·V]
-    n, lines = min(num_beams, totals.shape[1]), np.arange(len(scores))[:, None]
-    top = np.argpartition(totals, -n, axis=1)[:, -n:] if n > 1 else totals.argmax(1)[:, None]
-    top = top[lines, np.argsort(-totals[lines, top], axis=1, kind="stable")]
-    return *np.divmod(top, log_probs.shape[2]), totals[lines, top]
+    n = min(num_beams, totals.shape[1])
+    top = np.stack([largest(line, n) for line in totals]) if n > 1 else totals.argmax(1)[:, None]
+    return *np.divmod(top, log_probs.shape[2]), np.take_along_axis(totals, top, 1)
+
+
+def largest(numbers: Any, n: int) -> Any:
+    """Return the positions of the n largest numbers: sorted backward, so that of equal ones the first is the last."""
+    near = np.flatnonzero(~(numbers < np.partition(numbers, -n)[-n]))[::-1]
+    return near[np.argsort(numbers[near], kind="stable")[: -n - 1 : -1]]
