@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data import delimited, ledger, lines
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, MissingExtraError, TableError
@@ -578,3 +579,53 @@ pair_lists = st.lists(st.tuples(st.text("ab1:", max_size=3), st.text("ab1:", max
 def test_different_pairs_or_orders_have_different_fingerprints(one, other):
     assert fingerprint([("a", "é"), ("", "b")]) == hashlib.sha256("1:2:aé0:1:b".encode()).hexdigest()
     assert (fingerprint(one) == fingerprint(other)) is (one == other)
+
+
+@pytest.mark.parametrize("name", ["a[1]", "b?", "c*"])
+def test_parallel_files_have_any_name(tmp_path, name):
+    for side in ("en", "de"):
+        (tmp_path / f"{name}.{side}").write_text(f"{side}\n")
+    assert pairs_of(f"{tmp_path / name}.en,{tmp_path / name}.de") == [("en", "de")]
+
+
+# --- Files that no table is as large as ---
+
+
+@pytest.mark.parametrize("text", ["source,target\na,b\n" + "\n" * 500, "source,target\na,b\n" + "x\n" * 500])
+@pytest.mark.parametrize("bad_rows", ["stop", "skip"])
+def test_a_table_of_which_hardly_any_row_is_kept_is_refused_early(folder, monkeypatch, text, bad_rows):
+    monkeypatch.setattr(ledger, "MAX_LEFT_OUT", 100)
+    error = failure(TableError, read_table, put(folder, "a.csv", text), DataSettings(bad_rows=bad_rows))
+    assert error.what == "hardly any row of the table can be kept"
+    assert "up to row 101: 101 rows read, 1 kept" in (error.got or "")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_a_line_that_is_too_long_is_lost_alone_and_one_without_an_end_is_refused(folder, monkeypatch, name):
+    monkeypatch.setattr(lines, "MAX_LINE", 100)
+    monkeypatch.setattr(lines, "MAX_LOST", 1000)
+    row = '{"x": "%s", "y": "b"}\n' if name == "a.jsonl" else "%s\tb\n" if name == "a.tsv" else "%s,b\n"
+    contents = (row % "a" + row % ("c" * n) + row % "d" for n in (300, 3000))
+    paths = [put(folder, name, gzip.compress(text.encode()) if "gz" in name else text) for text in contents]
+    table = read_table(paths[0], SKIP)
+    assert table.pairs == [("a", "b"), ("d", "b")]
+    assert entries_of(table.ledger) == [(2, 2, "row too long (more than 100 bytes in a line)")]
+    error = failure(TableError, read_table, paths[1], SKIP)
+    assert (error.what, error.where) == ("a line is too long to be text", f"{paths[1]}, line 2")
+
+
+def test_the_end_of_a_quote_is_looked_for_in_some_lines_only(folder, monkeypatch):
+    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
+    monkeypatch.setattr(delimited, "MAX_LOOKAHEAD", 200)
+    rows = "a,b\n" * 100
+    table = read_table(put(folder, "a.csv", f'x,"y\n{rows}"\n'), SKIP)
+    assert table.pairs == [("a", "b")] * 100
+    assert [reason for _, _, reason in entries_of(table.ledger)] == ["unclosed quote", "unclosed quote"]
+
+
+def test_carriage_returns_end_lines_where_a_piece_of_a_file_ends(folder, monkeypatch):
+    text = "".join(f"{n},{'x' * (n % 7)}y\r" for n in range(200))
+    for limit in range(40, 60):
+        monkeypatch.setattr(lines, "MAX_LINE", limit)
+        table = read_table(put(folder, "a.csv", text), HEADLESS)
+        assert table.pairs == [(str(n), f"{'x' * (n % 7)}y") for n in range(200)]

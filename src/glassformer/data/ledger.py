@@ -9,10 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.errors import counted
+from glassformer.errors import TableError, counted
 from glassformer.ship.storage.files import atomic
 
 _ROWS_IN_SUMMARY = 5
+
+MAX_LEFT_OUT = 1_000_000
+"""Rows that are left out, after which a table is refused of which hardly any row is kept."""
 
 
 class Reason(StrEnum):
@@ -89,8 +92,11 @@ class Ledger:
         self.entries: list[LedgerEntry] = []
 
     def add(self, row: int, line: int | None, file: str, reason: Reason, detail: str = "") -> None:
-        """Add an entry for one row."""
+        """Add an entry for one row. Raises TableError for the MAX_LEFT_OUTth, if hardly any row is kept."""
         self.entries.append(LedgerEntry(row, line, file, reason, detail))
+        if len(self.entries) % MAX_LEFT_OUT == 0 and len(self.entries) > 10 * self.kept:
+            what = "hardly any row of the table can be kept"
+            raise TableError(what, where=file, got=f"up to row {row:,}: {self.summary()}")
 
     def drop(self, row: int, file: str, fault: Fault, line: int | None = None) -> None:
         """Add an entry for one row that was counted as kept."""

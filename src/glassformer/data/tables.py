@@ -36,10 +36,6 @@ LARGE_CHARACTERS = 2**24
 """Characters of the texts of a table from which on they are stored in files. A smaller one is kept in memory."""
 
 
-MAX_LEFT_OUT = 1_000_000
-"""Rows that are left out, after which a table is refused of which hardly any row is kept."""
-
-
 @dataclass(frozen=True)
 class Table:
     """The pairs of a table, and how it was read.
@@ -171,23 +167,16 @@ def _open(
 def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
     """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
 
-    If it `stops` at damage, TableError is raised after the last row when any was damaged, or after MAX_LEFT_OUT of
-    them. It is also raised when that many rows were left out, and hardly any was kept.
+    If it `stops` at damage, TableError is raised after the last row when any was damaged.
     """
-    damaged, inputs, ledger = [], table.inputs, table.ledger
+    damaged, inputs = [], table.inputs
     for row in rows:
         if row.fault and row.fault.reason is not Reason.MISSING_VALUE and stops:
             damaged.append(row)
-            if len(damaged) == MAX_LEFT_OUT:
-                break
         elif row.cells and (fault := cell_fault(row.cells, inputs)):
-            ledger.drop(row.number, table.path, fault, row.line)
+            table.ledger.drop(row.number, table.path, fault, row.line)
         elif row.cells:
             yield row.number, Pair(compose(row.cells[:-1]) if inputs else row.cells[0], row.cells[-1])
-            continue
-        if len(ledger.entries) >= MAX_LEFT_OUT and len(ledger.entries) > 10 * ledger.kept:
-            what = "hardly any row of the table can be kept"
-            raise TableError(what, where=table.path, got=f"up to row {row.number:,}: {ledger.summary()}")
     if damaged:
         hint = "correct them, or skip them with --bad-rows skip; "
         hint += "training then lists them in the ledger.jsonl of the run, evaluate and score in --ledger FILE"

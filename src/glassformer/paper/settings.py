@@ -95,7 +95,9 @@ class DataSettings(_Frozen):
 
     source: Column | tuple[Column, ...] | None = _setting(None, "source column: name or position from 0; or several")
     features: tuple[Column, ...] = _setting((), "further source columns of symbols: a list of COLUMN or NAME=COLUMN")
-    target: str | int | None = _setting(None, "target column; both unset: by usual names, or the only two columns of text")
+    target: str | int | None = _setting(
+        None, "target column; both unset: by usual names, or the only two columns of text"
+    )
     header: Literal["auto", "yes", "no"] = _setting("auto", "whether the first row holds the column names")
     bad_rows: Literal["stop", "skip"] = _setting("stop", "stop at a damaged row, or skip it (recorded in the ledger)")
     max_source_length: Positive = _setting(512, "maximum number of tokens in a source; longer rows are left out")
