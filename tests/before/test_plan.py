@@ -110,6 +110,11 @@ def test_train_is_the_short_form(tmp_path, table):
         ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
         ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
         ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
+        (
+            {"valid": [("1", "a"), ("2", "one")], "overrides": {"training.metric": "bleu"}},
+            SettingsError,
+            "is undefined",
+        ),
         ({"test": [("1" * 999, "x")]}, TextError, "a text is longer than the model takes"),
     ],
 )
