@@ -305,12 +305,14 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             for done in job.run(opened, resumed, on_answers):
                 progress = done
     finally:
-        if job.search.lexicon:
-            rows = counted(progress.from_lexicon, "row was", "rows were")
-            reporter.print(f"{rows} answered from the lexicon")
-        _warn_about(reporter, progress)
-        if isinstance(job.output, FileOutput) and job.output.record.exists():
-            reporter.print(f"{progress.rows:,} rows are done, in {job.output.part}; --resume continues")
+        file = job.output if isinstance(job.output, FileOutput) else None
+        if file is None or file.was_opened:
+            if job.search.lexicon:
+                rows = counted(progress.from_lexicon, "row was", "rows were")
+                reporter.print(f"{rows} answered from the lexicon")
+            _warn_about(reporter, progress)
+            if file is not None and file.record.exists():
+                reporter.print(f"{progress.rows:,} rows are done, in {file.part}; --resume continues")
     return progress
 
 
