@@ -97,7 +97,7 @@ class FileOutput:
         """Whether the output has its name already, and only the record was not removed."""
         return progress.complete and not self.part.exists()
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[bool]:
         hint = "wait for it or stop it, or choose another --out"
         return locked(self._lock, RunError("another process is writing this output", where=str(self.path), hint=hint))
 

@@ -187,10 +187,10 @@ def cleaned_up() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, busy: RunError) -> Iterator[None]:
+def locked(path: Path, busy: RunError) -> Iterator[bool]:
     """Lock the file at `path`, which exists meanwhile. Raises `busy` when another process holds the lock.
 
-    On a file system without locks nothing is locked.
+    On a file system without locks nothing is locked; yields whether it is.
     """
     from filelock import FileLock, Timeout
 
@@ -205,7 +205,7 @@ def locked(path: Path, busy: RunError) -> Iterator[None]:
             raise cannot_write(path.parent, error) from None
     folder = identity_of(path.parent)
     try:
-        yield
+        yield lock.is_locked
     finally:
         if identity_of(path.parent) == folder:  # otherwise another directory has this name now
             with contextlib.suppress(OSError):  # Windows deletes it when the lock is released
