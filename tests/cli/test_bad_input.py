@@ -35,6 +35,19 @@ def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, tabl
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("abcd", "abcd"), ("it's 3/4", "'it'\"'\"'s 3/4'"), ("long " * 80, "TEXT"), ("a.b", "a.b")]
+)
+def test_a_text_instead_of_a_file_names_the_command_for_texts(call, run, text, shown):
+    answer = call("translate", run, text)
+    assert_is_for_people(answer, 1, f"as a text: echo {shown} | glassformer translate {run}")
+
+
+def test_a_missing_table_is_no_text(call, run):
+    for words in (("no.csv",), ("no.csv", "--column", "iso"), ("no", "--column", "iso")):
+        assert "as a text" not in call("translate", run, *words).err
+
+
 # Options
 
 

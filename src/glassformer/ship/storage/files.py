@@ -97,7 +97,11 @@ def is_file_name(path: str | Path) -> bool:
 
 def is_device(path: Path) -> bool:
     """Return whether this is a device or a pipe, which is read and written directly."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # no file can have this name
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def check_path(path: Path) -> None:
