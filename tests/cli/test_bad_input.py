@@ -159,7 +159,33 @@ def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
 
     monkeypatch.setattr("glassformer.inference.translator.Translator.translate", too_much)
     answer = call("translate", run, "-", stdin=b"1\n")
-    assert_is_for_people(answer, 1, "out of memory", "smaller training.batch_tokens")
+    assert_is_for_people(answer, 1, "out of memory while texts are translated\n", "choose a smaller beam")
+
+
+OF_INPUT = ("out of memory while the input is read\n", "check that it is text, with line breaks")
+
+
+@pytest.mark.parametrize(
+    ("where", "words", "parts"),
+    [
+        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE"), OF_INPUT),
+        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE", "--column", "iso"), OF_INPUT),
+        ("glassformer.data.lines.Lines.raw", ("train", "TABLE"), OF_INPUT),
+        ("glassformer.training.prepare.learn_both", ("train", "TABLE"), OF_INPUT),
+        ("glassformer.training.validation.search", ("train", "TABLE"), ("in training\n", "training.batch_tokens")),
+        ("glassformer.ship.storage.modelfile.ModelFile.load", ("info", "RUN"), ("out of memory\n", "smaller input")),
+    ],
+)
+def test_out_of_memory_says_for_what(tmp_path, call, run, small, few, monkeypatch, where, words, parts):
+    def too_much(*_arguments, **_options):
+        raise MemoryError
+
+    text = tmp_path / "lines"
+    text.write_bytes(few.read_bytes())
+    given = {"RUN": run, "TABLE": few if "--column" in words or "train" in words else text}
+    more = ["--out", tmp_path / "new", *small(training__steps="2")] if "train" in words else []
+    monkeypatch.setattr(where, too_much)
+    assert_is_for_people(call(*(given.get(word, word) for word in words), *more), 1, *parts)
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])
