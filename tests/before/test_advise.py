@@ -117,6 +117,13 @@ def test_accents_are_no_reason_to_take_letters_apart(letters: str) -> None:
     assert "normalization" not in advise(rows).settings["tokens"]["source"]
 
 
+def test_bleu_is_no_metric_for_short_targets() -> None:
+    """Subwords that were asked for: without four words BLEU is 0, even if all is right."""
+    given = {"tokens": {"source": {"kind": "subwords"}, "target": {"kind": "subwords"}}}
+    rows = [Pair(pair.source, pair.target[:3]) for pair in prose()]
+    assert advise(rows, given).settings["training"]["metric"] == "chrf"
+
+
 def test_bytes_are_counted_as_they_stand() -> None:
     given = {"tokens": {"source": {"kind": "bytes"}}}
     advice = advise(hangul(), given)

@@ -164,6 +164,16 @@ def test_members_that_are_finished_are_not_trained_again(out):
     assert ModelFile.load(out).seeds == [1, 2]
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_the_seconds_of_all_members_are_those_that_passed(trained, out, n_threads, monkeypatch):
+    """Members that train at the same time are not counted one after the other."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: n_threads)
+    monkeypatch.setattr("glassformer.before.members.Clock", lambda earlier: mock.Mock(seconds=earlier + 7))
+    (end,) = members_of(out, None, resume=True)
+    seconds = [event.seconds for event in trained[1] if isinstance(event, Finished)]
+    assert end.seconds == pytest.approx(sum(seconds[:2]) / min(n_threads, 2) + 7)
+
+
 # Members that fail
 
 

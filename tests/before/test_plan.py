@@ -90,6 +90,24 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
     )
 
 
+def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
+    rows = [(f"word{i}", "abcde"[i % 5]) for i in range(50)]
+    words = {"tokens.source.kind": "words"}
+    planned = plan(rows, tmp_path / "run", overrides=words)
+    (text,) = (notice.text for notice in planned.notices if notice.kind == "unknown held-out")
+    assert text == (
+        "5 of 5 held-out sources have words that are not in the vocabulary (5 of 5), so that validation says little: "
+        "choose tokens.source.kind=characters, or hold out other rows with --valid"
+    )
+    for given in ({}, {"overrides": words, "valid": rows[:20]}, {"overrides": words | {"data.valid_fraction": 0}}):
+        assert "unknown held-out" not in {notice.kind for notice in plan(rows, tmp_path / "run", **given).notices}
+    one_new = [(f"{source} {'neu' if not i else source}", "ä" if i < 2 else "b") for i, (source, _) in enumerate(rows)]
+    noticed = plan([(f"{s} {s}", t) for s, t in rows], tmp_path / "run", overrides=words, valid=one_new[:4]).notices
+    assert [notice.text[:32] for notice in noticed if notice.kind == "unknown held-out"] == [
+        "2 of 4 held-out targets have cha"
+    ]
+
+
 def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_path, table, monkeypatch):
     assert not [notice for notice in plan(table, tmp_path / "run").notices if notice.kind == "audit"]
     doubled = [*ROWS[1:], ROWS[1], (ROWS[2][0], "x")]
@@ -118,6 +136,11 @@ def test_train_is_the_short_form(tmp_path, table):
         ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
         ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
         ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
+        (
+            {"valid": [("1", "a"), ("2", "one")], "overrides": {"training.metric": "bleu"}},
+            SettingsError,
+            "is undefined",
+        ),
         ({"test": [("1" * 999, "x")]}, TextError, "a text is longer than the model takes"),
     ],
 )

@@ -36,6 +36,19 @@ def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, tabl
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("abcd", "abcd"), ("it's 3/4", "'it'\"'\"'s 3/4'"), ("long " * 80, "TEXT"), ("a.b", "a.b")]
+)
+def test_a_text_instead_of_a_file_names_the_command_for_texts(call, run, text, shown):
+    answer = call("translate", run, text)
+    assert_is_for_people(answer, 1, f"as a text: echo {shown} | glassformer translate {run}")
+
+
+def test_a_missing_table_is_no_text(call, run):
+    for words in (("no.csv",), ("no.csv", "--column", "iso"), ("no", "--column", "iso")):
+        assert "as a text" not in call("translate", run, *words).err
+
+
 # Options
 
 
@@ -147,7 +160,33 @@ def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
 
     monkeypatch.setattr("glassformer.inference.translator.Translator.translate", too_much)
     answer = call("translate", run, "-", stdin=b"1\n")
-    assert_is_for_people(answer, 1, "out of memory", "smaller training.batch_tokens")
+    assert_is_for_people(answer, 1, "out of memory while texts are translated\n", "choose a smaller beam")
+
+
+OF_INPUT = ("out of memory while the input is read\n", "check that it is text, with line breaks")
+
+
+@pytest.mark.parametrize(
+    ("where", "words", "parts"),
+    [
+        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE"), OF_INPUT),
+        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE", "--column", "iso"), OF_INPUT),
+        ("glassformer.data.lines.Lines.raw", ("train", "TABLE"), OF_INPUT),
+        ("glassformer.training.prepare.learn_both", ("train", "TABLE"), OF_INPUT),
+        ("glassformer.training.validation.search", ("train", "TABLE"), ("in training\n", "training.batch_tokens")),
+        ("glassformer.ship.storage.modelfile.ModelFile.load", ("info", "RUN"), ("out of memory\n", "smaller input")),
+    ],
+)
+def test_out_of_memory_says_for_what(tmp_path, call, run, small, few, monkeypatch, where, words, parts):
+    def too_much(*_arguments, **_options):
+        raise MemoryError
+
+    text = tmp_path / "lines"
+    text.write_bytes(few.read_bytes())
+    given = {"RUN": run, "TABLE": few if "--column" in words or "train" in words else text}
+    more = ["--out", tmp_path / "new", *small(training__steps="2")] if "train" in words else []
+    monkeypatch.setattr(where, too_much)
+    assert_is_for_people(call(*(given.get(word, word) for word in words), *more), 1, *parts)
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout", "stderr"])

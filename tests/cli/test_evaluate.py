@@ -164,6 +164,12 @@ def test_the_bleu_tokenizer_is_in_the_signature(call, run, few):
     assert report["decoding"]["num_beams"] == 1
 
 
+def test_an_undefined_bleu_is_said_in_the_table(call, run, few):
+    lines = call("evaluate", run, few, "--quiet", "--bleu-tokenize", "none", "--set", "decoding.max_new_tokens=3").out
+    (line,) = [line for line in lines.splitlines() if line.startswith("bleu ")]
+    assert " ".join(line.split()).startswith("bleu undefined no answer has four tokens")
+
+
 def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, few):
     answer = call("evaluate", run, few, "--source", "1", "--target", "iso", "--json")
     assert "source: english (column 1) · target: iso (column 0)" in answer.err

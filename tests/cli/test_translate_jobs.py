@@ -19,6 +19,8 @@ import pytest
 from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_LEFT_OUT
 from glassformer.inference.jobs import chunks
+from glassformer.inference.jobs.output import FileOutput
+from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.translator import Translator
 from tests.cli.conftest import DATES
 
@@ -225,6 +227,15 @@ def interrupted(tmp_path, call, run, many, monkeypatch) -> tuple[tuple[object, .
     assert f"30 rows are done, in {out}.part; --resume continues" in answer.err
     assert not out.exists()
     return words, out
+
+
+def test_of_an_output_that_another_process_writes_nothing_else_is_said(call, interrupted):
+    words, out = interrupted
+    with FileOutput(out).opened(Progress.load(FileOutput(out).record)):
+        for option in ("--resume", "--overwrite"):
+            answer = call(*words, option)
+            assert (answer.code, "error: another process is writing this output\n" in answer.err) == (1, True)
+            assert "rows are done" not in answer.err
 
 
 def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted):

@@ -12,13 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import tables as table_module
-from glassformer.data.cleaning import clean, strip_controls
+from glassformer.data.cleaning import clean, has_control, strip_controls
 from glassformer.data.given import as_table
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
+
+
+def tags(text: str) -> str:
+    return "".join(chr(0xE0000 + ord(letter)) for letter in text)
+
+
+ENGLAND, SCOTLAND = (f"\U0001f3f4{tags(region)}\U000e007f" for region in ("gbeng", "gbsct"))
 
 quick = settings(max_examples=30)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
@@ -92,10 +99,14 @@ def test_a_ratio_is_of_characters_of_target_and_source():
         ("\u200b\n x", " x"),
         ("می\u200cخواهم", "می\u200cخواهم"),  # a joiner that is a letter of the spelling
         ("bell\x07\x00", "bell"),
+        (f"{ENGLAND}{SCOTLAND} \U0001f3f4 x", f"{ENGLAND}{SCOTLAND} \U0001f3f4 x"),
+        (f"a{ENGLAND[1:]}\U000e0001{ENGLAND}", f"a{ENGLAND}"),
+        (f"\U0001f3f4{tags('hidden words')}", f"\U0001f3f4{tags('hidden w')}"),
     ],
 )
 def test_control_characters_are_removed_and_line_breaks_become_spaces(text, expected):
     assert strip_controls(text) == expected
+    assert has_control(text) == (text != expected)
 
 
 def test_control_characters_are_removed_before_rows_are_compared():

@@ -133,6 +133,13 @@ def test_the_sides_can_be_exchanged(seed, n_a, n_b, fraction):
             assert (mine.low, mine.high, mine.p) == pytest.approx((-theirs.high, -theirs.low, theirs.p))
 
 
+def test_bleu_is_not_compared_where_it_is_undefined():
+    targets = [f"right {row}" for row in range(MIN_ROWS)]
+    found = compared([targets], [targets[::-1]], targets)
+    assert "bleu" not in found.metrics
+    assert found.notes[-1] == "bleu is not compared: no answer has four tokens (model 0)"
+
+
 def test_the_same_seed_gives_the_same_figures_and_the_verdict_is_in_words():
     targets = sentences(80, seed=1)
     a, b = changed(targets, 0.3, seed=2), changed(targets, 0.1, seed=3)

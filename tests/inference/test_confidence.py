@@ -108,6 +108,9 @@ def test_a_calibration_says_what_it_was_fitted_on(translator: Translator) -> Non
     assert (found.sources, found.right, found.table, found.num_beams) == (200, 133, "made.csv", 3)
     mean = np.mean([answer.probability for answer in translate_stream(translator, SOURCES, confidence=True)])
     assert mean == pytest.approx(133 / 200, abs=0.02)
+    assert found.summary == "calibrated on 200 held-out sources of made.csv, 133 of them answered correctly"
+    none = found.model_copy(update={"right": 0, "table": None})
+    assert none.summary == "calibrated on 200 held-out sources, none of them answered correctly"
     assert len(found.right_distances) == 133  # "?" is no token of the model, so the other targets are in no beam
 
 

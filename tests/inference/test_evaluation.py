@@ -131,9 +131,17 @@ def test_at_most_twenty_examples_are_kept() -> None:
 
 def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() -> None:
     nothing = score_texts(["", ""], ["a b", "c"], split_tokens=str.split)
-    assert [nothing[name].value for name in METRICS] == [0, 1, 1, 1, 1, 0, 0]
+    assert [nothing[name].value for name in METRICS if name != "bleu"] == [0, 1, 1, 1, 1, 0]
     invented = score_texts(["a b", ""], ["", ""], split_tokens=str.split)
-    assert [invented[name].value for name in METRICS] == [0.5, 0.5, 1, 1, 1, 0, 0]
+    assert [invented[name].value for name in METRICS if name != "bleu"] == [0.5, 0.5, 1, 1, 1, 0]
+
+
+def test_an_undefined_bleu_is_null_in_the_json_with_the_reason() -> None:
+    report = evaluate(LookUp({"1": Answer("one"), "2": Answer("two")}), [("1", "one"), ("2", "two")])
+    found = json.loads(json.dumps(report.to_json(), allow_nan=False))["metrics"]
+    numbers = dict.fromkeys(("value", "low", "high"))
+    assert found["bleu"].items() >= (numbers | {"undefined": "no answer has four tokens"}).items()
+    assert found["exact_match"] == {"value": 1, "low": 1, "high": 1}
 
 
 DICTIONARY = [
@@ -168,7 +176,7 @@ def test_rows_of_one_source_are_one_item_with_several_references() -> None:
     assert values["char_error_rate"] == pytest.approx((0 + 2 + 1 + 0) / (6 + 4 + 5 + 5))
     answers = ["l aɪ v", "b oʊ w", "ɹ ɪ d", "k æ t"]
     streams = [["l ɪ v", "b aʊ", "ɹ iː d", "k æ t"], ["l aɪ v", "b oʊ", "ɹ ɛ d", None]]
-    assert values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(answers, streams).score)
+    assert report.metrics["bleu"].undefined == "no answer has four tokens"
     assert values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(answers, streams).score)
     assert all((report.metrics[name].signature or "").startswith("nrefs:var|") for name in ("bleu", "chrf"))
 

@@ -103,6 +103,19 @@ def test_all_right_is_a_bleu_of_exactly_100() -> None:
     assert metrics.quick_metric("bleu", texts, texts, list) == 100
 
 
+def test_bleu_is_undefined_where_no_answer_or_no_target_has_four_tokens() -> None:
+    short, long = ["one two", "Mr. A"], ["one two three four", "a"]
+    for answers, golds, why in ((short, long, "answer"), (long, short, "target"), (short, short, "answer")):
+        found = metrics.bleu(answers, golds)
+        assert found.undefined == f"no {why} has four tokens"
+        assert np.isnan([found.value, found.low, found.high]).all()
+        assert metrics.quick_metric("bleu", answers, golds, list) == 0
+    assert metrics.bleu(["一二三四"], ["一二三四"]).undefined
+    for answers, tokenize in ((["一二三四"], "zh"), (["So, go."], "13a"), (long, "none")):
+        found = metrics.bleu(answers, answers, tokenize=tokenize)
+        assert (found.value, found.undefined) == (100, None)
+
+
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "char", "none", "zh"])
 def test_bleu_is_that_of_sacrebleu(tokenize: str) -> None:
     answers, golds = [text.title() for text in ANSWERS], GOLDS
@@ -193,8 +206,9 @@ def test_bleu_and_chrf_with_several_references_are_those_of_sacrebleu(
     for measure, theirs in ((metrics.bleu, sacrebleu.BLEU(force=True)), (metrics.chrf, sacrebleu.CHRF())):
         value, *scores = [theirs.corpus_score([answers[i] for i in drawn], streams(drawn)).score for drawn in draws]
         found = measure(answers, references, resamples=6, seed=seed)
-        assert found.value == pytest.approx(value)
-        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
+        if found.undefined is None:
+            assert found.value == pytest.approx(value)
+            assert (found.low, found.high) == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
 
 
 @pytest.mark.parametrize("call", [metrics.exact_matches, metrics.bleu, metrics.chrf])

@@ -26,6 +26,7 @@ COMPOSED = 4  # minimum of composed characters for each of their parts, above wh
 CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
 CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
@@ -136,6 +137,7 @@ def advise(
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
+    choices.append(_choose_metric(kinds, target.words_per_text))
     if is_alone and is_few:
         choices += _choose_members(len(pairs), is_narrow, fixed("training.max_minutes", 0.0))
     if "subwords" in kinds:
@@ -405,16 +407,19 @@ def _choose_training(
             max(2, n_validations // 2),
             "the second half; their average is tried at the end",
         ),
-        Choice(
-            "training.metric",
-            "bleu" if prose else "exact_match",
-            "prose has many right answers" if prose else "an answer is right or wrong",
-        ),
     ]
     if "characters" in kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
         choices.append(Choice("training.patience_when_right", RIGHT_VALIDATIONS, reason))
     return choices
+
+
+def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:
+    if "subwords" not in kinds:
+        return Choice("training.metric", "exact_match", "an answer is right or wrong")
+    if target_words < BLEU_WORDS:
+        return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
+    return Choice("training.metric", "bleu", "prose has many right answers")
 
 
 def _choose_members(n_rows: int, is_narrow: bool, minutes: float) -> list[Choice]:

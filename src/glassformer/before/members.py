@@ -48,6 +48,7 @@ from glassformer.training.card import model_card
 from glassformer.training.checkpoints import read_resume
 from glassformer.training.events import Event, Finished
 from glassformer.training.loop import Run
+from glassformer.training.meter import Clock
 from glassformer.training.output import recipe_of
 
 PROGRAM = "import sys; sys.path[:] = {path!r}; from glassformer.before.members import train_member; train_member()"
@@ -80,6 +81,7 @@ def train(
 
 class Members:
     """The training of several models, as an iterable of events: `event.member` is a seed, None in the last, of all.
+    The seconds of that one are those that passed, before a resume as if as many had trained at the same time as now.
 
     `seeds` are `training.seed` and those that follow, `diverged` has the error of each member that is left out. `pairs`
     and `valid` are what was planned.
@@ -103,6 +105,7 @@ class Members:
             "valid": valid if isinstance(valid, str | Path) else _in_memory(planned.valid),
             "test": _in_memory(planned.test),  # whose sources are not hallucinated
         }
+        self._earlier = 0.0  # seconds of all members until now
         for seed in self.seeds if planned.are_members_resumed else ():
             self._check_begun(seed)
         start = None if planned.start is None or planned.are_members_resumed else planned.start.path
@@ -169,7 +172,9 @@ class Members:
         """Raise RunError for a member that was begun with other tables or settings."""
         run = self.run(seed)
         if run.resume.exists():
-            check_tables(read_resume(run.resume), self.planned.table, self.planned.valid, run.resume)
+            saved = read_resume(run.resume)
+            check_tables(saved, self.planned.table, self.planned.valid, run.resume)
+            self._earlier += saved.position.seconds
         if not run.recipe.exists():
             return
         recipe = recipe_of_run(run.recipe, "restore it, or start again: --overwrite")
@@ -189,7 +194,9 @@ class Members:
         n_threads = torch.get_num_threads() if find_device(self.device).type == "cpu" else 1
         at_once = max(1, min(n_threads, len(waiting)))
         minutes = self.settings.training.max_minutes  # shared by all, also by those that have ended
-        minutes = minutes and minutes / math.ceil(len(self.seeds) / min(n_threads, len(self.seeds)))
+        n_parallel = min(n_threads, len(self.seeds))
+        minutes = minutes and minutes / math.ceil(len(self.seeds) / n_parallel)
+        self._clock = Clock(self._earlier / n_parallel)
         error: GlassformerError | None = None
         while self._processes or (waiting and not self._stopping):
             while waiting and len(self._processes) < at_once and not self._stopping:
@@ -278,7 +285,7 @@ class Members:
         left_out = "".join(f", but for seed {seed}, which diverged" for seed in self.diverged)
         event = Finished(
             sum(end.position.step for end in ends),
-            sum(end.position.seconds for end in ends),
+            self._clock.seconds,
             reason=f"all members are trained{left_out}",
             chosen=metrics.chosen or "",
             metric=metrics.metric or "loss",

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from glassformer.before.audit.quick import quick_audit
 from glassformer.before.grow import unknown_text
 from glassformer.data.rows import first_row_note
 from glassformer.data.tables import Table
-from glassformer.training.prepare import Prepared
+from glassformer.errors import counted
+from glassformer.text import Tokenizer
+from glassformer.training.prepare import MAX_UNKNOWN, Prepared
 
 NoticeKind = Literal[
     "changed",
@@ -25,6 +29,7 @@ NoticeKind = Literal[
     "too long",
     "new tokens",
     "unknown tokens",
+    "unknown held-out",
     "short limit",
 ]
 
@@ -64,5 +69,26 @@ def notices_of(table: Table, valid: Table | None, test: Table | None, prepared: 
             which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
             named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
             yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)
+        if text := _unknown_held_out(prepared, side, tokenizer):
+            yield Notice("unknown held-out", text, table.path if valid is None else valid.path)
     if text := prepared.data.short_limit(prepared.settings.decoding.max_new_tokens):
         yield Notice("short limit", text, table.path)
+
+
+def _unknown_held_out(prepared: Prepared, side: str, tokenizer: Tokenizer) -> str:
+    """Return the notice about held-out rows whose tokens the vocabulary lacks, or ""; a few of them are usual."""
+    unk_id = tokenizer.vocabulary.unk_id
+    if unk_id is None or prepared.valid is None:
+        return ""
+    sequences, n_rows = getattr(prepared.valid, side), len(prepared.valid)
+    is_unknown = sequences.packed(np.arange(n_rows)) == unk_id
+    n_unknown = len(np.unique(np.repeat(np.arange(n_rows), sequences.lengths)[is_unknown]))
+    n_tokens = len(is_unknown) - tokenizer.settings.n_frame_tokens * n_rows
+    if n_unknown < n_rows and is_unknown.sum() <= MAX_UNKNOWN * n_tokens:
+        return ""
+    kind = tokenizer.settings.kind
+    return (
+        f"{n_unknown:,} of {counted(n_rows, f'held-out {side}')} have {kind} that are not in the vocabulary "
+        f"({is_unknown.sum():,} of {n_tokens:,}), so that validation says little: choose tokens.{side}.kind="
+        f"{'characters' if kind == 'words' else 'bytes'}, or hold out other rows with --valid"
+    )

@@ -31,10 +31,11 @@ from glassformer.data.column_settings import settings_of, settings_of_model
 from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table
-from glassformer.errors import ModelFileError, UsageError
+from glassformer.errors import ModelFileError, SettingsError, UsageError
 from glassformer.inference.encoding import encode_sources
 from glassformer.inference.engines.torch import find_device
 from glassformer.inference.evaluation import Report, evaluate
+from glassformer.inference.metrics import has_four_tokens
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.hub import local_model
@@ -199,6 +200,8 @@ def _plan(
         start, grown = _grown(start, prepared, table.path)
         notices = (*notices, *grown)
     _check_test(tested, prepared)
+    if not resume:
+        _check_metric(settings, prepared, table if held_out is None else held_out)
     return Plan(
         settings,
         choices,
@@ -363,3 +366,14 @@ def _check_test(tested: Table | None, prepared: Prepared) -> None:
     """Raise TextError for a test row that the model would not take."""
     if tested is not None:
         encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)
+
+
+def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
+    """Raise SettingsError for a metric that is undefined for the held-out rows."""
+    targets = [pair.target for pair in prepared.valid_pairs]
+    if settings.training.metric == "bleu" and targets and not has_four_tokens(targets):
+        raise SettingsError(
+            "training.metric bleu is undefined here: no held-out target has four tokens",
+            where=table.path,
+            hint="--set training.metric=exact_match, or chrf",
+        )

@@ -163,6 +163,8 @@ def _measured(name: str, measure: Measure) -> tuple[str, str]:
     """Return the value and the interval of a metric as text."""
     from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
 
+    if measure.undefined is not None:
+        return "undefined", measure.undefined
     unit = "" if name in ON_THEIR_OWN_SCALE else " %"
     return measured_number(
         name, measure.value

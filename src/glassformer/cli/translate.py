@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +23,10 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, UsageError, counted
+from glassformer.errors import EXIT_LEFT_OUT, TableError, UsageError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from glassformer.inference.jobs.stream import Long, Search
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
+
+SHOWN_TEXT = 60  # characters of a text in a command
 
 
 class Files(OptionGroup):
@@ -268,7 +272,8 @@ def translate(
     search = allowing.added(Search(decoding, cast("Long", long), n_rivals=form.rivals), models[0])
     search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
-    scanned = None if given.arrives else given.scan()
+    with _naming_texts(model, given):
+        scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, files.ledger)
         is_nbest = "num_return_sequences" in options
@@ -283,6 +288,19 @@ def translate(
         reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {files.out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
+
+
+@contextlib.contextmanager
+def _naming_texts(model: Path, given: Input) -> Iterator[None]:
+    """Say how a text is translated that was given instead of a file of plain lines."""
+    try:
+        yield
+    except TableError as error:
+        if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
+            text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
+            command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
+            error.hint = f"{error.hint} ({command})" if error.hint else command
+        raise
 
 
 def _standard_input() -> BinaryIO:
@@ -305,12 +323,14 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             for done in job.run(opened, resumed, on_answers):
                 progress = done
     finally:
-        if job.search.lexicon:
-            rows = counted(progress.from_lexicon, "row was", "rows were")
-            reporter.print(f"{rows} answered from the lexicon")
-        _warn_about(reporter, progress)
-        if isinstance(job.output, FileOutput) and job.output.record.exists():
-            reporter.print(f"{progress.rows:,} rows are done, in {job.output.part}; --resume continues")
+        file = job.output if isinstance(job.output, FileOutput) else None
+        if file is None or file.was_opened:
+            if job.search.lexicon:
+                rows = counted(progress.from_lexicon, "row was", "rows were")
+                reporter.print(f"{rows} answered from the lexicon")
+            _warn_about(reporter, progress)
+            if file is not None and file.record.exists():
+                reporter.print(f"{progress.rows:,} rows are done, in {file.part}; --resume continues")
     return progress
 
 

@@ -34,12 +34,19 @@ from glassformer.errors import SettingsError, TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, split, texts_of
 
+MAX_TAGS = 8
+"""Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
+
+_TAGS = r"[\U000e0020-\U000e007f]"
+_OUTSIDE_OF_FLAG = "".join(rf"(?<!\U0001f3f4{_TAGS}{{{n}}})" for n in range(1, MAX_TAGS + 1))
+
 # Joiners are letters of the spelling in Persian and in Indic scripts; after a Latin letter they are not.
 CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0370-\U0010ffff])[\u200c\u200d]"
+    r"\ud800-\udfff\U000e0000-\U000e001f]|(?<![\u0370-\U0010ffff])[\u200c\u200d]"
+    rf"|{_TAGS}{_OUTSIDE_OF_FLAG}"
 )
-"""A control or invisible character."""
+"""A control or invisible character; not the tags of a flag, as that of England."""
 
 _BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")

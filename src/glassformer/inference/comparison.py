@@ -146,6 +146,10 @@ def compare(
     metrics, edits = {}, np.zeros((len(models), len(items)))
     for name in names:
         found = [row_statistics(name, each, references, split_tokens, bleu_tokenize=bleu_tokenize) for each in texts]
+        short = [f"{one.undefined} ({model.name})" for one, model in zip(found, models, strict=True) if one.undefined]
+        if short:
+            notes.append(f"{name} is not compared: {short[0]}")
+            continue
         metrics[name] = _difference(name, found[: len(a)], found[len(a) :], resamples, seed)
         if name == "char_error_rate":
             edits = np.stack([one.rows[:, 0] for one in found])

@@ -125,8 +125,11 @@ class Report:
 
 
 def _metrics_json(metrics: dict[str, Measure]) -> dict[str, Any]:
+    """Return the metrics as dicts; the numbers of an undefined one are None."""
+    without = dict.fromkeys(("value", "low", "high"))
     return {
         name: {key: part for key, part in asdict(measure).items() if part is not None}
+        | ({} if measure.undefined is None else without)
         for name, measure in metrics.items()
     }
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,24 +45,30 @@ ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric: its value, the limits of its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF."""
+    """A metric: its value, the limits of its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF.
+
+    `undefined` says why there is no value; the three numbers are then NaN.
+    """
 
     value: float
     low: float
     high: float
     signature: str | None = None
+    undefined: str | None = None
 
 
 @dataclass(frozen=True)
 class Statistics:
     """What a metric needs of each row, `[rows, columns]`, and `score`: sums over rows `[n, columns]` -> values `[n]`.
 
-    All metrics are functions of such sums, so that rows are resampled without their texts.
+    All metrics are functions of such sums, so that rows are resampled without their texts. `undefined` says why
+    there is no value for these rows.
     """
 
     rows: Floats
     score: Callable[[Floats], Floats]
     signature: str | None = None
+    undefined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +241,8 @@ def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
 
 def _measured(statistics: Statistics, resamples: int, seed: int) -> Measure:
     """Return the value of a metric and its interval."""
+    if statistics.undefined is not None:
+        return Measure(math.nan, math.nan, math.nan, statistics.signature, statistics.undefined)
     value = statistics.score(statistics.rows.sum(axis=0, keepdims=True)).item()
     low, high = interval(statistics.score(resampled_sums(statistics.rows, resamples, seed)))
     return Measure(value, low, high, statistics.signature)
@@ -256,11 +264,11 @@ def bleu(
 ) -> Measure:
     """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it.
 
-    Its signature has the number of references: `nrefs:var` where rows differ in it. The BLEU of a corpus without any
-    sequence of four tokens is 0, even if every answer is right: it is not defined. Raises SettingsError for a tokenizer
-    that sacreBLEU does not have or cannot use.
+    Its signature has the number of references: `nrefs:var` where rows differ in it. It is undefined where no answer, or
+    no reference, has four tokens; sacreBLEU returns 0 there, even if every answer is right. Raises SettingsError for a
+    tokenizer that sacreBLEU does not have or cannot use.
     """
-    return _measured(_corpus_statistics(_bleu_scorer(tokenize), hypotheses, references), resamples, seed)
+    return _measured(_bleu_statistics(tokenize, hypotheses, references), resamples, seed)
 
 
 def chrf(
@@ -268,6 +276,20 @@ def chrf(
 ) -> Measure:
     """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it: orders up to 6, β = 2."""
     return _measured(_corpus_statistics(_chrf_scorer(), hypotheses, references), resamples, seed)
+
+
+def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Sequence[References]) -> Statistics:
+    found = _corpus_statistics(_bleu_scorer(tokenize), hypotheses, references)
+    rows = list(_in_nfc(hypotheses, references))
+    sides = ("answer", (answer for answer, _ in rows)), ("target", (gold for _, golds in rows for gold in golds))
+    short = (f"no {side} has four tokens" for side, texts in sides if not has_four_tokens(texts, tokenize))
+    return replace(found, undefined=next(short, None))
+
+
+def has_four_tokens(texts: Iterable[str], tokenize: str = "13a") -> bool:
+    """Whether a text has four tokens of sacreBLEU; BLEU needs them, because it counts sequences of four."""
+    scorer: Any = _bleu_scorer(tokenize)
+    return any(len(scorer.tokenizer(text.rstrip()).split()) >= scorer.max_ngram_order for text in texts)
 
 
 def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[References]) -> Statistics:
@@ -339,7 +361,7 @@ def row_statistics(
         case "char_error_rate":
             return _ratio(*nearest_errors(hypotheses, references, str))
         case "bleu":
-            return _corpus_statistics(_bleu_scorer(bleu_tokenize), hypotheses, references)
+            return _bleu_statistics(bleu_tokenize, hypotheses, references)
         case "chrf":
             return _corpus_statistics(_chrf_scorer(), hypotheses, references)
         case _:
@@ -367,8 +389,9 @@ def quick_metric(
     references: Sequence[References],
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
-    """Return the value of one metric, without the time for its interval."""
-    return measure(name, hypotheses, references, split_tokens, resamples=1).value
+    """Return the value of one metric, without the time for its interval. Where BLEU is undefined, it is 0."""
+    found = measure(name, hypotheses, references, split_tokens, resamples=1)
+    return found.value if found.undefined is None else 0.0
 
 
 def higher_is_better(name: str) -> bool:

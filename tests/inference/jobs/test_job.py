@@ -274,6 +274,11 @@ def test_two_processes_do_not_write_one_output(table, tmp_path):
     with FileOutput(out).opened(Progress()):
         error = refused(job_of(table, out))
     assert error.what == "another process is writing this output"
+    interrupted(job_of(table, out), 2)
+    with FileOutput(out).opened(Progress.load(FileOutput(out).record)):
+        for how in ({}, {"resume": True}, {"overwrite": True}):
+            assert refused(job_of(table, out), **how).what == "another process is writing this output"
+    assert refused(job_of(table, out)).what == "an interrupted job is here; nothing was written"
 
 
 def test_on_a_file_system_without_locks_a_job_is_done(table, tmp_path, monkeypatch):

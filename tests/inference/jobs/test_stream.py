@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import MissingExtraError, TooLongError, UsageError
+from glassformer.inference.jobs.sentences import joined
+from glassformer.inference.translator import EMPTY
 from tests.inference.jobs.conftest import LIMIT
 from tests.inference.jobs.conftest import TOO_LONG_TEXT as TOO_LONG
 
@@ -48,10 +51,32 @@ def test_split_translates_sentences_and_keeps_the_white_space_between_them(shout
     assert "".join(answer.tokens) == ">ONE IS SHORT.TWO IS SHORT!THREE IS SHORT?"
 
 
-def test_sentences_without_space_between_them_get_one(shouting):
+def test_sentences_of_a_script_without_spaces_get_none(shouting):
     pytest.importorskip("sentencex")
-    (answer,) = translate_stream(shouting, ["今日は今日は今日は。明日は明日は明日は？今"], long="split")
-    assert answer.text == "今日は今日は今日は。 明日は明日は明日は？ 今"
+    text = "今日は今日は今日は。明日は明日は明日は？今"
+    (answer,) = translate_stream(shouting, [text], long="split")
+    assert answer.text == text
+    assert len(shouting.calls[-1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "space", "expected"),
+    [
+        (("你好。", "再见。"), "", "你好。再见。"),
+        (("你好。", "再见。"), " ", "你好。再见。"),
+        (("你好。", "再见。"), "\n", "你好。\n再见。"),
+        (("你 好 。", "再见。"), "", "你 好 。 再见。"),  # the targets of the training have spaces
+        (("“好。”", "“走了。”"), "", "“好。”“走了。”"),
+        (("在 GitHub 上。", "再见。"), "", "在 GitHub 上。再见。"),
+        (("안녕", "잘 가"), "", "안녕 잘 가"),
+        (("One.", "“Two.”"), "", "One. “Two.”"),
+        (("One.", "二。"), "", "One. 二。"),
+        (("2024-03-01", "2024-03-02"), "", "2024-03-01 2024-03-02"),
+        (("你好。", ""), "", "你好。 "),
+    ],
+)
+def test_answers_are_joined_as_they_are_written(texts, space, expected):
+    assert joined([replace(EMPTY, text=text) for text in texts], [space]).text == expected
 
 
 def test_a_sentence_that_is_too_long_itself_leaves_its_text_out(shouting):

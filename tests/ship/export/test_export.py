@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import signal
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +18,7 @@ import pytest
 from glassformer.errors import EngineError, RunError, SettingsError, UsageError
 from glassformer.inference.translator import Translator
 from glassformer.paper.search import length_penalty
-from glassformer.ship.export import FORMATS, export, load_format
+from glassformer.ship.export import FORMATS, _new_folder, export, load_format
 from glassformer.ship.export.check import SCORE_BOUND, Checker
 from glassformer.ship.export.programs import Answer, read_answers, run_answers
 from glassformer.ship.export.rows import EDGES, ROWS, drawn_rows, pair_rows
@@ -183,6 +188,40 @@ def test_a_failed_check_leaves_nothing(tiny: ModelFile, tmp_path: Path, monkeypa
     with pytest.raises(EngineError, match="does not run"):
         export(tmp_path / "model.safetensors", "ctranslate2", tmp_path / "out")
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_what_a_killed_export_left_is_removed_by_the_next_one_and_a_live_one_is_not(tmp_path: Path):
+    out = tmp_path / "out"
+    process = get_context("fork").Process(target=_write_forever, args=[out])
+    process.start()
+    while not list(tmp_path.glob(".out*/weights")):
+        time.sleep(0.01)
+    with pytest.raises(RunError, match="another process is writing this export"), _new_folder(out):
+        pass
+    assert list(tmp_path.glob(".out*/weights"))
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert list(tmp_path.glob(".out*/weights"))
+    with _new_folder(out) as folder:
+        assert not list(folder.iterdir())
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+
+
+def _write_forever(out: Path) -> None:
+    with _new_folder(out) as folder:
+        (folder / "weights").touch()
+        time.sleep(600)
+
+
+def test_without_locks_an_export_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_locks(*_arguments: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with _new_folder(tmp_path / "out") as one, _new_folder(tmp_path / "out") as other:
+        assert one != other
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("to", FORMATS)

@@ -74,6 +74,8 @@ class FileOutput:
                 raise RunError(f"{what} to resume", where=str(self.path), hint="leave out --resume")
             return Progress.load(self.record)
         if begun and not overwrite:
+            with self._locked():  # otherwise the job is not interrupted
+                pass
             done = Progress.load(self.record).rows
             raise RunError(
                 "an interrupted job is here; nothing was written",
@@ -86,16 +88,23 @@ class FileOutput:
             raise RunError("the output exists already; nothing was written", where=str(self.path), hint=hint)
         return None
 
+    @property
+    def was_opened(self) -> bool:
+        """Whether this process had the part file open; its rows are otherwise those of another one."""
+        return self._file is not None
+
     def is_finished(self, progress: Progress) -> bool:
         """Whether the output has its name already, and only the record was not removed."""
         return progress.complete and not self.part.exists()
 
+    def _locked(self) -> contextlib.AbstractContextManager[bool]:
+        hint = "wait for it or stop it, or choose another --out"
+        return locked(self._lock, RunError("another process is writing this output", where=str(self.path), hint=hint))
+
     @contextlib.contextmanager
     def opened(self, progress: Progress) -> Iterator[None]:
         """Open the part file at the end of the rows that are done. Raises RunError when another process has it."""
-        hint = "wait for it or stop it, or choose another --out"
-        busy = RunError("another process is writing this output", where=str(self.path), hint=hint)
-        with self._errors(progress), locked(self._lock, busy):
+        with self._errors(progress), self._locked():
             # The permissions of a file that is replaced may be narrower than the default.
             mode = stat.S_IMODE(self._target.stat().st_mode) if self._target.is_file() else 0o666
             part = os.open(self.part, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode)

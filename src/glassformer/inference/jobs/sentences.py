@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
+from unicodedata import category, east_asian_width, name
 
 from glassformer.errors import MissingExtraError
 from glassformer.inference.translator import Translation
@@ -43,14 +44,18 @@ class Sentences:
 def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation:
     """Return the answers to the sentences of a text as one, with the white space of the text, or a space, between them.
 
-    Its scores are the sums of theirs, its probability the product: as if they were independent. A single answer is
-    itself, with its alternatives.
+    Answers that have no spaces between wide characters, as Chinese and Japanese, get none where they end and begin with
+    such characters; line breaks stay. The scores are the sums of theirs, the probability is the product: as if they
+    were independent. A single answer is itself, with its alternatives.
     """
     if len(answers) == 1:
         return answers[0]
-    text = answers[0].text + "".join(
-        (space or " ") + answer.text for space, answer in zip(spaces, answers[1:], strict=True)
-    )
+    texts = [answer.text for answer in answers]
+    is_spaced = any(_is_wide(left, right) for text in texts for left, right in pairwise(text.split(" ")))
+    text = texts[0]
+    for space, (left, right) in zip(spaces, pairwise(texts), strict=True):
+        is_closed = not is_spaced and not space.strip(" ") and _is_wide(left, right)
+        text += ("" if is_closed else space or " ") + right
     known = [answer.probability for answer in answers if answer.probability is not None]
     return Translation(
         text=text,
@@ -66,6 +71,22 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         alignment=tuple(_joined_alignment(answers)),
         rivals=tuple(chain.from_iterable(answer.rivals for answer in answers)),
     )
+
+
+def _is_wide(left: str, right: str) -> bool:
+    """Whether `left` ends and `right` begins with a wide character, between which CSS (Text 3, 4.1.3) has no space.
+
+    Quotation marks around them do not count, because those of Latin script are in use with wide characters too.
+    """
+    return all(_is_wide_at_start(characters) for characters in (reversed(left), right))
+
+
+def _is_wide_at_start(characters: Iterable[str]) -> bool:
+    for character in characters:
+        width = east_asian_width(character)
+        if width != "A" or category(character) not in ("Pi", "Pf"):
+            return width in ("W", "F", "H") and not name(character, "").startswith("HANGUL")
+    return False
 
 
 def _joined_alignment(answers: Sequence[Translation]) -> Iterator[tuple[int, int]]:

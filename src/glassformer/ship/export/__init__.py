@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.column_settings import held_out_columns
-from glassformer.errors import SettingsError, UsageError, nearest
+from glassformer.errors import RunError, SettingsError, UsageError, nearest
 from glassformer.inference.translator import Source
 from glassformer.ship.export.check import Check, Checker
 from glassformer.ship.export.programs import Format
 from glassformer.ship.export.rows import Rows, drawn_rows, pair_rows
-from glassformer.ship.storage.files import check_empty, cleaned_up, writing
+from glassformer.ship.storage.files import check_empty, cleaned_up, locked, writing
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model, library_versions
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
@@ -79,8 +79,8 @@ def export(
     equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
 
     Raises UsageError for an unknown format, SettingsError for a precision or a model that the format does not have,
-    MissingExtraError when a library is not installed, RunError when `out` exists or cannot be written, and EngineError
-    when the answers differ; then nothing is written.
+    MissingExtraError when a library is not installed, RunError when `out` exists, cannot be written or is being written
+    by another process, and EngineError when the answers differ; then nothing is written.
     """
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
@@ -144,10 +144,15 @@ def _check_float16(model_file: ModelFile) -> None:
 def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
 
-    After an error, Ctrl-C or SIGTERM it is deleted.
+    After an error, Ctrl-C or SIGTERM it is deleted; that of a killed process is, before. Raises RunError when another
+    process writes `out`.
     """
-    temporary = out.absolute().with_name(f".{out.absolute().name}.{secrets.token_hex(4)}.part")
-    with cleaned_up():
+    hint = "wait for it or stop it, or choose another --out"
+    busy = RunError("another process is writing this export", where=str(out), hint=hint)
+    with cleaned_up(), locked(out.with_name(f".{out.name}.lock"), busy) as is_locked:
+        # Without a lock another process may have a folder of the same name.
+        temporary = out.with_name(f".{out.name}.part" if is_locked else f".{out.name}.{secrets.token_hex(4)}.part")
+        shutil.rmtree(temporary, ignore_errors=True)
         try:
             with writing(out):
                 temporary.mkdir(parents=True)

@@ -97,7 +97,11 @@ def is_file_name(path: str | Path) -> bool:
 
 def is_device(path: Path) -> bool:
     """Return whether this is a device or a pipe, which is read and written directly."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # no file can have this name
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def check_path(path: Path) -> None:
@@ -187,10 +191,10 @@ def cleaned_up() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, busy: RunError) -> Iterator[None]:
+def locked(path: Path, busy: RunError) -> Iterator[bool]:
     """Lock the file at `path`, which exists meanwhile. Raises `busy` when another process holds the lock.
 
-    On a file system without locks nothing is locked.
+    On a file system without locks nothing is locked; yields whether it is.
     """
     from filelock import FileLock, Timeout
 
@@ -205,7 +209,7 @@ def locked(path: Path, busy: RunError) -> Iterator[None]:
             raise cannot_write(path.parent, error) from None
     folder = identity_of(path.parent)
     try:
-        yield
+        yield lock.is_locked
     finally:
         if identity_of(path.parent) == folder:  # otherwise another directory has this name now
             with contextlib.suppress(OSError):  # Windows deletes it when the lock is released

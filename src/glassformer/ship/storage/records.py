@@ -224,7 +224,7 @@ class Calibration(_Record):
     def summary(self) -> str:
         """What it was fitted on, in words."""
         rows = counted(self.sources, "held-out source") + ("" if self.table is None else f" of {self.table}")
-        return f"calibrated on {rows}, {self.right:,} of which were answered rightly"
+        return f"calibrated on {rows}, {f'{self.right:,}' if self.right else 'none'} of them answered correctly"
 
 
 class Member(_Record):
