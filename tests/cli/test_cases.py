@@ -144,3 +144,16 @@ def test_a_lexicon_without_the_columns_of_the_model_is_refused(call, run, table_
     assert (answer.code, answer.out) == (2, "")
     assert "got: 3 columns" in answer.err
     assert "iso (column 0) · english (column 1), of 2 columns" in answer.err
+
+
+def test_a_column_of_the_training_is_found_by_position_where_its_name_is_not_there(call, run, tmp_path):
+    """A headless table of as many columns, and one with other names; and the column is named where it is missing."""
+    (tmp_path / "a.tsv").write_text("1845-01-05\tx\n1467-07-28\ty\n")
+    (tmp_path / "b.tsv").write_text("source\ttarget\n1845-01-05\tx\n1467-07-28\ty\n")
+    answers = [call("translate", run, tmp_path / name, "--column", "iso") for name in ("a.tsv", "b.tsv")]
+    assert answers[0].out == answers[1].out == call("translate", run, stdin=b"1845-01-05\n1467-07-28\n").out
+    for answer in answers:
+        assert "the column iso of the training is read by position, 0" in answer.err
+    assert "--column iso (or a position from 0)" in call("translate", run, tmp_path / "a.tsv").err
+    (tmp_path / "c.tsv").write_text("source\tnote\ttarget\n1\tx\ty\n")
+    assert "there is no column 'iso'" in call("translate", run, tmp_path / "c.tsv", "--column", "iso").err

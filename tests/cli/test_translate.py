@@ -74,7 +74,7 @@ def test_a_table_without_a_column_is_refused(tmp_path, call, run, suffix):
     assert answer.code == 2
     assert "this input is a table" in answer.err
     assert f"where: {path}" in answer.err
-    assert "--column NAME" in answer.err
+    assert "--column iso" in answer.err
 
 
 # JSON

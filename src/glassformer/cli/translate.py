@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from glassformer.inference.jobs.progress import Progress
     from glassformer.inference.jobs.stream import Long, Search
     from glassformer.ship.storage.modelfile import ModelFile
-    from glassformer.text.inputs import Inputs
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
@@ -86,15 +85,15 @@ class Rows(OptionGroup):
         None
     )
 
-    def of(self, source: str, inputs: Inputs, *, ledger: bool) -> Input:
-        """Return the input of a model with these inputs."""
+    def of(self, source: str, model: ModelFile, *, ledger: bool) -> Input:
+        """Return the input of a model."""
         from glassformer.inference.jobs.requests import choose_input
 
         if self.prefix and self.prefix_column is not None:
             raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
         return choose_input(
             _standard_input() if source == "-" else source,
-            inputs,
+            model,
             column=self.column,
             features=self.features or (),
             stream_format=self.from_,
@@ -266,7 +265,7 @@ def translate(
         reporter.print(f"{files.out} is complete; there was nothing left to do")
         return
     models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
-    given = rows.of(source, models[0].source_tokenizer.inputs, ledger=files.ledger is not None)
+    given = rows.of(source, models[0], ledger=files.ledger is not None)
     placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
     decoding = models[0].settings.decoding.override(options)
     search = allowing.added(Search(decoding, cast("Long", long), n_rivals=form.rivals), models[0])

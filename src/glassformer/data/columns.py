@@ -282,6 +282,21 @@ class Columns:
             )
         raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, self.names))
 
+    def position_like(self, column: ColumnName, like: TakenColumns | None) -> int:
+        """Return the position of a column, as `position` does, or of an input of `like` where its names are not here.
+
+        That is a table without a header, or with none of the names, that has as many columns.
+        """
+        if like is None or not isinstance(column, str) or self.width != like.width or self.find(column) is not None:
+            return self.position(column)
+        if any(self.find(own.name) is not None for own in like.all if own.name is not None):
+            return self.position(column)
+        for own in like.inputs:
+            if own.name is not None and folded(column) in map(folded, (own.name, own.feature or own.name)):
+                self.source.notes.append(f"the column {column} of {TRAINING} is read by position, {own.position}")
+                return own.position
+        return self.position(column)
+
     def label(self, position: int) -> str:
         """Return the name and position of a column, for messages."""
         return self._taken(position).label

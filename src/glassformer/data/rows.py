@@ -68,8 +68,8 @@ def open_columns(
 ) -> Iterator[OpenRows]:
     """Open the chosen columns of the table at a path, or of the stream called `name` in the format of `suffix`.
 
-    `kinds` are those of the cells of the columns, by default text. A first row with the names of `like`, the columns of
-    a model, is a header too.
+    `kinds` are those of the cells of the columns, by default text. `like` are the columns of a model, which may be
+    named in a table that has none of its names.
     Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
     """
 
@@ -84,7 +84,7 @@ def open_columns(
             if not table.width:
                 raise TableError("the table has no rows", where=path)
             found = Columns.of(table, columns, data.header, path, like=like, live=True)
-            take = tuple(found.position(column) for column in columns)
+            take = tuple(found.position_like(column, like) for column in columns)
             opened = OpenRows(
                 path,
                 table.format,

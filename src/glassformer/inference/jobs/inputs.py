@@ -15,6 +15,7 @@ from glassformer.errors import UsageError
 from glassformer.inference.translator import Source
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import is_device
+from glassformer.ship.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs
 
 
@@ -36,7 +37,7 @@ class Input:
     such as ".csv"; None: decided by its first line.
 
     `inputs` are those of a model with several. `others` are the columns of all but the first, for plain lines their
-    values.
+    values. `trained` are the columns of the training of the model.
     """
 
     source: str | BinaryIO
@@ -47,6 +48,7 @@ class Input:
     prefix_column: str | None = None
     suffix: str | None = None
     data: DataSettings = DataSettings()  # noqa: RUF009, it is frozen
+    trained: TakenColumns | None = None
 
     def __post_init__(self) -> None:
         if self.column is None and (self.keep or self.prefix_column or self.suffix):
@@ -71,7 +73,7 @@ class Input:
         columns += [(name, "any") for name in self.keep]
         columns += [(name, "optional") for name in (self.prefix_column,) if name is not None]
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
-        return open_columns(self.source, names, self.data, kinds=kinds, suffix=self.suffix)
+        return open_columns(self.source, names, self.data, kinds=kinds, suffix=self.suffix, like=self.trained)
 
     def scan(self) -> OpenRows:
         """Read a file once from start to end, and return what it is, with the ledger of all its rows.

@@ -24,7 +24,7 @@ from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import cannot_write, is_device
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.text.inputs import Inputs, named_values
+from glassformer.text.inputs import named_values
 from glassformer.text.normalization import nfc
 
 RAY = "ray"
@@ -33,7 +33,7 @@ Output = StreamOutput | FileOutput
 
 def choose_input(
     source: str | BinaryIO,
-    inputs: Inputs,
+    model: ModelFile,
     *,
     column: str | None = None,
     features: Sequence[str] = (),
@@ -47,7 +47,7 @@ def choose_input(
     A model with several inputs takes its first column by the name that it has in the model. `stream_format` is that of
     a stream, `data` and `more` are fields of DataSettings and of Input; `ledger`: there is one.
     """
-    is_stream = not isinstance(source, str)
+    is_stream, inputs, trained = not isinstance(source, str), model.source_tokenizer.inputs, model.data.columns
     is_table = stream_format is not None if not isinstance(source, str) else suffix_of(Path(source)) in FORMATS
     if column is None and is_table and inputs:
         column = inputs[0].name
@@ -55,7 +55,8 @@ def choose_input(
         raise UsageError(
             "this input is a table",
             where="standard input" if is_stream else str(source),
-            hint="name the column to translate: --column NAME (or a position from 0)",
+            hint=f"name the column to translate: --column {'NAME' if trained is None else trained.inputs[0].key} (or a "
+            "position from 0)",
         )
     if column is None and (data or ledger):
         raise UsageError(
@@ -71,6 +72,7 @@ def choose_input(
         others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
         suffix=None if stream_format is None else f".{stream_format}",
         data=DataSettings(**(data or {})),
+        trained=trained,
         **more,
     )
 
