@@ -206,7 +206,7 @@ def test_memory_stays_bounded_after_a_quote_that_is_never_closed(monkeypatch):
     """Half a megabyte behind the quote, of which four thousand characters may be held."""
     monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
     rows = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**14))
-    lines = SimpleNamespace(readline=lambda _limit: next(rows, b""))
+    lines = SimpleNamespace(read1=lambda _size: next(rows, b""))
     tracemalloc.start()
     try:
         n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True), []))

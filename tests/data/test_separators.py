@@ -86,10 +86,16 @@ class Live(io.BytesIO):
         super().__init__(line)
         self.n_lines = 0
 
+    def read1(self, size: int = -1, /) -> bytes:
+        return self._counted(super().read1(size))
+
     def readline(self, limit: int = -1, /) -> bytes:
+        return self._counted(super().readline(limit))
+
+    def _counted(self, line: bytes) -> bytes:
         self.n_lines += 1
         assert self.n_lines <= 1, "a line is awaited that may never come"
-        return super().readline(limit)
+        return line
 
 
 @pytest.mark.parametrize(

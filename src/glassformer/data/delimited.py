@@ -96,7 +96,7 @@ def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[R
                 elif n_lines > 1:
                     fault = fault._replace(detail=f"the quote opens in line {number + n_lines - 1}")
                 reader = grammar.reader(_fed(pushback, record))
-            if not grammar.skips_spaces and grammar.has_space_before_quote(cells, record):
+            if ' "' in record[0] and not grammar.skips_spaces and grammar.has_space_before_quote(cells, record):
                 notes += [SPACES_SKIPPED]
                 grammar = grammar._replace(skips_spaces=True)
                 pushback.put_back(iter(record[:]))
@@ -130,10 +130,9 @@ class _Grammar(NamedTuple):
 
     def has_space_before_quote(self, cells: Sequence[str], record: Sequence[str]) -> bool:
         """Return whether a quoted cell follows a separator and spaces in a row of these lines."""
-        text = record[0] if len(record) == 1 else "".join(record)
-        if ' "' not in text or not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in cells):
+        if not any(cell.startswith(" ") and cell.lstrip(" ").startswith('"') for cell in cells):
             return False
-        return self.space_before_quote.search(text) is not None
+        return self.space_before_quote.search("".join(record)) is not None
 
     def reader(self, lines: Iterator[str]) -> Iterator[list[str]]:
         """Return the csv module's reader of lines."""

@@ -73,12 +73,13 @@ def open_stream(stream: BinaryIO, suffix: str | None, name: str, sought: Sequenc
 class _Replayed:
     """A stream whose first line was read, with that line."""
 
-    def __init__(self, first: bytes, stream: BinaryIO) -> None:
+    def __init__(self, first: bytes, stream: Any) -> None:
         self._first, self._stream = first, stream
 
-    def readline(self, limit: int = -1, /) -> bytes:
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return the first line, and then what is there."""
         first, self._first = self._first, b""
-        return first or self._stream.readline(limit)
+        return first or self._stream.read1(size)
 
 
 def _open(stream: Any, path: Path, suffix: str, sought: Sequence[str] | None) -> Source:

@@ -6,10 +6,9 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -21,10 +20,10 @@ from glassformer.ship.storage.files import is_file_name
 
 
 class Stream(Protocol):
-    """Bytes that can be read line by line."""
+    """Bytes that can be read as they come."""
 
-    def readline(self, limit: int = -1, /) -> bytes:
-        """Return the next line, or at most `limit` bytes of it."""
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return at most `size` bytes of those that are there, and wait only where there are none."""
         ...
 
 
@@ -33,7 +32,8 @@ COMPRESSIONS = (".gz", ".zst")
 
 BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_AFTER_LONE_CR = re.compile(rb"(?<=\r)(?!\n)(?!\Z)")
+_NEWLINE = re.compile(rb"\n")
+_LINE_END = re.compile(rb"\r\n?|\n")
 
 
 @contextmanager
@@ -119,6 +119,9 @@ def pyarrow(feature: str) -> Any:
     return pyarrow
 
 
+CHUNK = 2**16
+"""Bytes that are read at once."""
+
 MAX_LINE = 2**24
 """Maximum number of bytes of a line; no text that a model takes is nearly as long."""
 
@@ -134,10 +137,11 @@ class Lines:
     Raises TableError for UTF-16 and UTF-32, and for a line of more than `MAX_LOST` bytes.
     """
 
-    def __init__(self, stream: Stream, name: object, *, lone_cr: bool = False) -> None:
-        self._stream, self._name, self._lone_cr = stream, name, lone_cr
+    def __init__(self, stream: Stream | BinaryIO, name: object, *, lone_cr: bool = False) -> None:
+        self._stream, self._name, self._lone_cr = cast(Stream, stream), name, lone_cr
         self._texts = self._decoded()
         self._ahead: list[str] = []
+        self._n_lines = 0  # of the blocks that were read
         self.faults: dict[int, Fault] = {}
         self.skipped = 0
 
@@ -156,27 +160,6 @@ class Lines:
         self.skipped += len(self.peek(1))
         del self._ahead[:1]
 
-    def _decoded(self) -> Iterator[str]:
-        offset = 0
-        for number, raw in enumerate(self.raw(), 1):
-            line = raw
-            if number == 1:
-                line = raw.removeprefix(BOM)
-                offset = len(raw) - len(line)
-                if not line:
-                    return
-            try:
-                text = line.decode()
-            except UnicodeDecodeError as error:
-                at = error.start
-                detail = f"byte 0x{line[at]:02x} at offset {offset + at} of the file"
-                self.faults[number] = Fault(Reason.NOT_UTF8, detail)
-                text = line.decode(errors="surrogateescape")
-            if "\0" in text:
-                self.faults.setdefault(number, Fault(Reason.NUL))
-            offset += len(line)
-            yield text
-
     def numbered(self) -> Iterator[tuple[int, str, Fault | None]]:
         r"""Return the number, the text without its end (\n, \r\n or \r), and the fault, if any, of each line."""
         for number, text in enumerate(self, 1 + self.skipped):
@@ -185,44 +168,87 @@ class Lines:
 
     def raw(self) -> Iterator[bytes]:
         """Return the bytes of each line, ending and byte order mark included; one that is too long is empty."""
-        number, rest = 1, b""
-        for raw in iter(partial(self._stream.readline, MAX_LINE), b""):
-            if number == 1 and not rest and raw.startswith(_UTF16_BOMS):
+        for block in self._blocks():
+            lines = self._split(block)
+            self._n_lines += len(lines)
+            yield from lines
+
+    def _decoded(self) -> Iterator[str]:
+        offset = 0
+        for block in self._blocks():
+            data = block.removeprefix(BOM) if offset == 0 else block
+            offset += len(block) - len(data)
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                text = "\0"
+            if "\0" in text:
+                lines = list(self._with_faults(self._split(data), offset))
+            else:
+                lines = io.StringIO(text, newline="" if self._lone_cr else "\n").readlines()
+            offset += len(data)
+            self._n_lines += len(lines)
+            yield from lines
+
+    def _with_faults(self, lines: Iterable[bytes], offset: int) -> Iterator[str]:
+        """Return lines that begin at an offset of the file as text, with their faults in `faults`."""
+        for number, line in enumerate(lines, self._n_lines + 1):
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                detail = f"byte 0x{line[error.start]:02x} at offset {offset + error.start} of the file"
+                self.faults[number] = Fault(Reason.NOT_UTF8, detail)
+                text = line.decode(errors="surrogateescape")
+            if "\0" in text:
+                self.faults.setdefault(number, Fault(Reason.NUL))
+            offset += len(line)
+            yield text
+
+    def _split(self, block: bytes) -> list[bytes]:
+        return block.splitlines(keepends=True) if self._lone_cr else io.BytesIO(block).readlines()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Return the bytes in blocks of whole lines, as they come; a line that is too long is an empty one."""
+        rest: list[bytes] = []  # of a line whose end is not there yet
+        while chunk := self._stream.read1(min(CHUNK, MAX_LINE)):
+            if self._n_lines == 0 and not rest and chunk.startswith(_UTF16_BOMS):
                 what = "the text is UTF-16 or UTF-32, not UTF-8"
                 raise TableError(what, where=str(self._name), hint=to_utf8(self._name, "UTF-16"))
-            if raw.endswith(b"\n") and not rest and not (self._lone_cr and raw.count(b"\r") > raw.endswith(b"\r\n")):
-                number += 1
-                yield raw
-                continue
-            *parts, rest = _AFTER_LONE_CR.split(rest + raw) if self._lone_cr else [rest + raw]
-            yield from parts
-            number += len(parts)
-            if rest.endswith(b"\n") or len(raw) < MAX_LINE:  # else it was cut there, maybe in the middle of a line
-                yield rest
-                number, rest = number + 1, b""
-            elif len(rest) >= MAX_LINE:
-                self._skip_line(number)
+            if self._lone_cr and rest and rest[-1].endswith(b"\r"):  # maybe of a \r\n
+                chunk, rest = b"".join((*rest, chunk)), []
+            end = chunk.rfind(b"\n") + 1
+            if self._lone_cr:
+                end = max(end, chunk.rfind(b"\r", 0, -1) + 1)
+            if end:
+                yield b"".join((*rest, chunk[:end]))
+                rest = []
+            rest += [chunk[end:]] if end < len(chunk) else []
+            if sum(map(len, rest)) > MAX_LINE:
+                self.faults[self._n_lines + 1] = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_LINE:,} bytes in a line")
                 yield b"\n"
-                number, rest = number + 1, b""
+                rest = [self._after_line()]
         if rest:
-            yield rest
+            yield b"".join(rest)
 
-    def _skip_line(self, number: int) -> None:
-        """Leave out the rest of a line that is too long. Raises TableError if it has no end within MAX_LOST bytes."""
-        self.faults[number] = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_LINE:,} bytes in a line")
-        n_lost = 0
-        for raw in iter(partial(self._stream.readline, MAX_LINE), b""):
-            n_lost += len(raw)
-            if raw.endswith(b"\n"):
-                return
+    def _after_line(self) -> bytes:
+        """Leave out the rest of a line that is too long, and return what was read beyond its end.
+
+        Raises TableError if it has no end within MAX_LOST bytes.
+        """
+        n_lost, end_of_line = 0, _LINE_END if self._lone_cr else _NEWLINE
+        while chunk := self._stream.read1(min(CHUNK, MAX_LINE)):
+            if end := end_of_line.search(chunk):
+                return chunk[end.end() :]
+            n_lost += len(chunk)
             if n_lost > MAX_LOST:
                 raise TableError(
                     "a line is too long to be text",
-                    where=f"{self._name}, line {number:,}",
+                    where=f"{self._name}, line {self._n_lines:,}",
                     got=f"more than {MAX_LOST:,} bytes without a line end",
                     expected="one row, or one sentence, a line",
                     hint="check that this is a text file",
                 )
+        return b""
 
 
 def to_utf8(path: object, encoding: str) -> str:
