@@ -124,6 +124,15 @@ def test_two_parallel_text_files_are_one_table(folder, packing):
     assert read_lines(one) == [row[0] for row in ROWS]
 
 
+@pytest.mark.parametrize("name", ["a[1]", "a?", "a*", "[a]{b}"])
+def test_parallel_files_may_have_the_characters_of_a_pattern_in_their_names(folder, name):
+    one, other = put(folder, f"{name}.en", "1\n2\n"), put(folder, f"{name}.de", "eins\nzwei\n")
+    table = read_table(f"{one},{other}", DataSettings())
+    assert (table.format, table.pairs) == ("parallel text", [("1", "eins"), ("2", "zwei")])
+    for missing in (f"{one},{other}x", f"{one}x,{other}"):
+        assert failure(TableError, read_table, missing, DataSettings()).what == "no file matches this pattern"
+
+
 # --- Cells come back as they were written ---
 
 hostile = st.text(
