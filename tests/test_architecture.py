@@ -42,7 +42,7 @@ THIRD_PARTY = {
         *("threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
-    "before": {"filelock", "numpy", "optuna", "pydantic", "torch"},
+    "before": {"filelock", "numpy", "pydantic", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
         *("ctranslate2", "fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch"),
@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
-    *("ctranslate2", "google", "huggingface_hub", "optuna", "outlines_core", "pyarrow", "ray", "sentencepiece"),
+    *("ctranslate2", "google", "huggingface_hub", "outlines_core", "pyarrow", "ray", "sentencepiece"),
     *("sentencex", "tensorboardX", "tokenizers", "transformers"),
 }
 """Libraries of extras, which are imported where they are needed and not before."""
@@ -225,7 +225,6 @@ WITH_TORCH = (
     *("paper.copying", "paper.kernels", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
     *(f"before.{name}" for name in ("checks", "demo", "leaks", "measure", "members", "plan", "resume", "selftest")),
-    "before.tune",
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""
 
@@ -277,7 +276,7 @@ def body_length(path: Path, name: str) -> int:
 
 
 def test_a_verb_is_short_and_imports_no_other_verb():
-    assert len(verbs()) == 21
+    assert len(verbs()) == 20
     for path in verbs():
         assert body_length(path, path.stem) <= MAX_VERB_LINES, path
         others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}

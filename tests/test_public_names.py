@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import glassformer
-from glassformer import training
 
 NAMES = [
     "BatchingTranslator",
@@ -72,18 +71,6 @@ def test_importing_the_package_loads_no_library():
     program = "import sys, glassformer\nprint(*{'torch', 'numpy', 'pydantic', 'typer', 'rich'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     assert done.stdout.strip() == ""
-
-
-@pytest.mark.parametrize(("old", "new"), glassformer.MOVED.items())
-def test_a_module_that_was_moved_is_found_by_its_old_name(old: str, new: str) -> None:
-    module = importlib.import_module(f"glassformer.{old}")
-    assert module is importlib.import_module(f"glassformer.{new}")
-    assert module.__name__ == module.__spec__.name == f"glassformer.{new}"
-
-
-@pytest.mark.parametrize(("old", "new"), training._MOVED.items())
-def test_a_name_of_training_that_was_moved_is_found_there(old: str, new: str) -> None:
-    assert getattr(training, old) is getattr(importlib.import_module(f"glassformer.{new}"), old)
 
 
 def test_a_module_that_never_was_there_is_not_found():

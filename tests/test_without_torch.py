@@ -106,7 +106,6 @@ READS = (
 )
 TRAINS = (
     "train {table} --out run",
-    "tune {table} --out o --minutes 1",
     "check {table}",
     "demo",
     "import folder --out model.safetensors",

@@ -8,12 +8,9 @@ Names are loaded when they are first used, so that importing the package costs n
 from __future__ import annotations
 
 import importlib
-import sys
-from importlib.machinery import ModuleSpec
 
 TYPE_CHECKING = False  # type checkers take it for true; typing takes 20 ms, in which Ctrl-C has no message
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from glassformer.before.members import Members, train
@@ -112,45 +109,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-MOVED = {
-    "batching": "inference.worker",
-    "evaluation": "inference.evaluation",
-    "jobs": "inference.jobs",
-    "jobs.stream": "inference.jobs.stream",
-    "metrics": "inference.metrics",
-    "model": "paper.model",
-    "modelfile": "ship.storage.modelfile",
-    "recipes": "before.recipes",
-    "recipes.overrides": "before.recipes.overrides",
-    "reference": "paper.reference",
-    "settings": "paper.settings",
-    "training.plan": "before.plan",
-    "training.selftest": "before.selftest",
-    "translator": "inference.translator",
-}
-"""Modules by the names that they had until version 0.1 -> the names that they have."""
-
-
-class _MovedModules:
-    """Finds a module by its old name: `glassformer.translator` is `glassformer.inference.translator`."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Return the spec of a module that was moved, or None for any other."""
-        package, _, old = name.partition(".")
-        return ModuleSpec(name, _MovedModules()) if package == __name__ and old in MOVED else None  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module itself, not a copy."""
-        module = importlib.import_module(f"{__name__}.{MOVED[spec.name.partition('.')[2]]}")
-        self.spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is; importlib has set its spec to the one of the old name."""
-        module.__spec__ = self.spec
-
-
-sys.meta_path.insert(0, _MovedModules)  # before the finder of paths, which would load a second copy

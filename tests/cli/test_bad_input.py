@@ -169,9 +169,9 @@ OF_INPUT = ("out of memory while the input is read\n", "check that it is text, w
 @pytest.mark.parametrize(
     ("where", "words", "parts"),
     [
-        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE"), OF_INPUT),
-        ("glassformer.data.lines.Lines.raw", ("translate", "RUN", "TABLE", "--column", "iso"), OF_INPUT),
-        ("glassformer.data.lines.Lines.raw", ("train", "TABLE"), OF_INPUT),
+        ("glassformer.data.lines.Lines._blocks", ("translate", "RUN", "TABLE"), OF_INPUT),
+        ("glassformer.data.lines.Lines._blocks", ("translate", "RUN", "TABLE", "--column", "iso"), OF_INPUT),
+        ("glassformer.data.lines.Lines._blocks", ("train", "TABLE"), OF_INPUT),
         ("glassformer.training.prepare.learn_both", ("train", "TABLE"), OF_INPUT),
         ("glassformer.training.validation.search", ("train", "TABLE"), ("in training\n", "training.batch_tokens")),
         ("glassformer.ship.storage.modelfile.ModelFile.load", ("info", "RUN"), ("out of memory\n", "smaller input")),
@@ -359,10 +359,3 @@ def test_what_a_model_says_never_acts_on_the_terminal(tmp_path, call, run):
     assert answer.code == 0
     assert r"\x1b[2J" in answer.out
     assert_is_seen(answer.out + answer.err)
-
-
-def test_a_server_that_would_ignore_a_key_of_the_environment_does_not_start(call, run, monkeypatch):
-    monkeypatch.setenv("GLASSFORMER_API_KEY", "secret")
-    answer = call("serve", run, "--host", "0.0.0.0", "--port", "0")
-    assert_is_for_people(answer, 2, "the server has no API key any more", "proxy")
-    assert "secret" not in answer.out + answer.err

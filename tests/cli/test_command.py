@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
-
-from glassformer.cli.command import REMOVED
 
 
 @pytest.mark.parametrize(
@@ -52,21 +49,6 @@ def test_options_that_take_several_values_are_repeatable(call, small, table, tmp
     assert answer.code == 0, answer.err  # some ten times --set
     edits = ("--edit", "no such edit", "--edit", "nor this one")
     assert "takes one value" not in call("explain", tmp_path / "run", "1845-01-05", *edits).err
-
-
-@pytest.mark.parametrize(("verb", "name"), [(verb, name) for verb, names in REMOVED.items() for name in names])
-def test_an_option_that_was_removed_says_what_to_write_instead(call, verb, name):
-    answer = call(verb, "x", name, "1")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"error: the option {name} was removed\n  next: {REMOVED[verb][name]}\n"
-
-
-def test_what_a_removed_option_names_does_what_it_did(call, table):
-    words = REMOVED["audit"]["--max-length"].replace("=N", "=12").split()
-    answer = call("audit", table, *words, "--json")
-    assert answer.code == 0, answer.err
-    recipe = json.loads(answer.out)["recipe"]
-    assert (recipe["data.max_source_length"], recipe["data.max_target_length"]) == (12, 12)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ CONTRACT = {
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --members --log {TRAINING} {PRINTED}",
-    "tune": f"TABLE --out --minutes {TRAINING} {PRINTED}",
     "check": f"TABLE {TRAINING} {PRINTED}",
     "runs": f"DIR {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",
@@ -47,8 +46,7 @@ CONTRACT = {
     "import": "DIR --out --overwrite --quiet",
     "serve": f"MODEL --host --port --text --time-limit --log {COMPUTING} --quiet",
 }
-"""The arguments and options of each verb. Scripts of users have them: one that goes, or gets another name, is an error
-that says what to write instead (`glassformer.cli.command.REMOVED`)."""
+"""The arguments and options of each verb. Scripts of users have them."""
 
 
 def options_in(text: str) -> set[str]:

@@ -98,14 +98,6 @@ def test_settings_cannot_be_changed():
 # Wrong names and values
 
 
-def test_a_removed_setting_is_ignored_in_a_file_and_refused_with_a_reason_where_it_is_typed(tmp_path):
-    (tmp_path / "recipe.toml").write_text("[training]\nsteps = 7\nshard = true\n")
-    assert Settings(**read_recipe(tmp_path / "recipe.toml")) == Settings(training={"steps": 7})
-    with pytest.raises(SettingsError, match=r"the setting 'training\.shard' was removed") as caught:
-        parse_assignments(["training.shard=true"])
-    assert "torchrun" in str(caught.value.hint)
-
-
 @pytest.mark.parametrize(
     ("recipe", "name", "hint"),
     [

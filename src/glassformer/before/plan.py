@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def has_members(self) -> bool:
-        """Whether several models are trained. A run of one that is resumed, such as a trial of `tune`, stays one."""
+        """Whether several models are trained. A run of one that is resumed stays one."""
         return self.settings.training.members > 1 and self.resumed is None
 
     def run(self, device: str = "auto") -> Run:

@@ -27,34 +27,6 @@ from typer.core import TyperCommand, TyperOption
 from glassformer.cli.console import OptionGroup, print_error
 from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError
 
-CLEANING = {
-    "--drop-duplicates": "--set data.drop_duplicates=true",
-    "--drop-contradictions": "--set data.drop_contradictions=true",
-    "--strip-controls": "--set data.strip_controls=true",
-    "--min-ratio": "--set data.min_ratio=NUMBER",
-    "--max-ratio": "--set data.max_ratio=NUMBER",
-    "--max-length": "--set data.max_source_length=N --set data.max_target_length=N",
-}
-REMOVED = {
-    "train": CLEANING,
-    "audit": CLEANING,
-    "check": CLEANING | {"--find": "glassformer tune tries learning rates, and measures what each of them reaches"},
-    "translate": {
-        "--shards": "--on ray --out FILE translates on several machines, without shards",
-        "--merge": "--on ray --out FILE writes all answers in the order of the rows",
-        "--choose": "the best answer of the beam; the choice of least risk was better in no table",
-        "--utility": "the best answer of the beam; the choice of least risk was better in no table",
-        "--rerank": "glassformer train --members N; a reverse model gained nothing",
-        "--rerank-weight": "glassformer train --members N; a reverse model gained nothing",
-    },
-    "export": {"--ensemble": "glassformer train --members N; --to onnx and --to html hold all members"},
-    "serve": {
-        "--api-key-file": "a proxy in front of the server checks who may use it: docs/http-api.md",
-        "--workers": "start a server for each port, with a proxy in front: docs/http-api.md",
-    },
-}
-"""Options of earlier versions of a verb -> what to write instead."""
-
 RARE = {
     "translate": {
         *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
@@ -189,9 +161,7 @@ class Command(TyperCommand):
                 )
 
     def _explain(self, name: str) -> None:
-        """Raise UsageError for an option that was removed, or that has too few values."""
-        if hint := REMOVED.get(self.name or "", {}).get(name):
-            raise UsageError(f"the option {name} was removed", hint=hint) from None
+        """Raise UsageError for an option that has too few values."""
         for option in self.params:
             if isinstance(option, TyperOption) and option.nargs > 1 and name in option.opts:
                 raise UsageError(

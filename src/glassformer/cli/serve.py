@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
 import sys
@@ -20,9 +19,6 @@ from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 if TYPE_CHECKING:
     from glassformer.ship.server.limits import Limits
     from glassformer.ship.server.served import Served
-
-KEY = "GLASSFORMER_API_KEY"
-"""The variable of a server that checked keys, which is refused: it would be open to everybody."""
 
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
@@ -113,10 +109,7 @@ def _check_installed() -> None:
 
 
 def _check(models: list[Named], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
-    """The paths of the models by name. Raises UsageError for two of one name and for a key, TextError for the text."""
-    if KEY in os.environ:
-        got, hint = f"{KEY} in the environment", "unset it; a proxy in front checks who may use the model"
-        raise UsageError("the server has no API key any more", got=got, hint=hint)
+    """The paths of the models by name. Raises UsageError for two of one name, TextError for the text."""
     paths: dict[str, Path] = {}
     for name, path in models:
         if name in paths:

@@ -33,9 +33,6 @@ Depth = Annotated[int, Field(ge=1, le=1000)]
 Beams = Annotated[int, Field(ge=1, le=10_000)]
 Column = str | int  # a name, or a position from 0
 
-REMOVED = {"training.shard": "torchrun trains in several processes without it: each has the whole model"}
-"""Settings of earlier versions -> what to do instead. In a file they are ignored; `--set` refuses them."""
-
 FRAME_TOKENS = 2  # `<bos>` and `<eos>`, around the tokens of every target, and of sources with `bos`
 
 TokenKind = Literal["characters", "words", "subwords", "bytes", "sentencepiece"]
@@ -56,7 +53,6 @@ class _Frozen(BaseModel):
     section: ClassVar[str] = ""
 
     def __init__(self, /, **values: Any) -> None:
-        values = {name: value for name, value in values.items() if self._full(name) not in REMOVED}
         for name in values:
             if name not in type(self).model_fields:
                 full = self._full(name)

@@ -39,12 +39,8 @@ __all__ = [
     "Validated",
 ]
 
-_MOVED = {"Choice": "before.advise", "Notice": "before.notices", "Plan": "before.plan", "train": "before.members"}
-"""Names that were here until version 0.1 -> their modules."""
-
 
 def __getattr__(name: str) -> Any:
-    if name not in (*__all__, *_MOVED):
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _MOVED.get(name, "training.loop" if name == "Run" else "training.events")
-    return getattr(import_module(f"glassformer.{module}"), name)
+    return getattr(import_module(f"glassformer.training.{'loop' if name == 'Run' else 'events'}"), name)

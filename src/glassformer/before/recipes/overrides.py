@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from glassformer.before.recipes.synonyms import spaced, synonyms
 from glassformer.errors import SettingsError, nearest, quoted
 from glassformer.paper.settings import (
-    REMOVED,
     DataSettings,
     DecodingSettings,
     ModelSettings,
@@ -71,8 +70,6 @@ def _toml_value(text: str) -> Any:
 def _check_path(keys: Sequence[str]) -> None:
     """Raise SettingsError unless the keys lead from Settings to a single field."""
     section: type[BaseModel] = Settings
-    if (full := ".".join(keys)) in REMOVED:
-        raise SettingsError(f"the setting {full!r} was removed", hint=REMOVED[full])
     for depth, key in enumerate(keys):
         field = section.model_fields.get(key)
         path = ".".join(keys[: depth + 1])
@@ -108,8 +105,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         recipe = tomllib.loads(text)
         base = preset(recipe.pop("preset")) if "preset" in recipe else {}
         for keys, _ in _leaves(recipe):
-            if ".".join(keys) not in REMOVED:
-                _check_path(keys)
+            _check_path(keys)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
     except SettingsError as error:

@@ -161,7 +161,6 @@ class RunDirectory:
         """Return whether a run writes a file of this name."""
         own = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources, self.card}
         own |= {self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
-        own |= {self.path / "learning_curve.svg"}  # of earlier versions
         return file in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
 
     # Replacement of a run
