@@ -102,7 +102,6 @@ READS = (
     "tokens {model} 1845-01-05",
     "neighbors {model} 1",
     "settings",
-    "runs {folder}",
 )
 TRAINS = (
     "train {table} --out run",

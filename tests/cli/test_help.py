@@ -19,7 +19,6 @@ CONTRACT = {
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --members --log {TRAINING} {PRINTED}",
     "check": f"TABLE {TRAINING} {PRINTED}",
-    "runs": f"DIR {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
