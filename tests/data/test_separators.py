@@ -66,6 +66,7 @@ def test_lines_inside_a_quoted_cell_do_not_count():
         ("sep=\\t\n", "\t"),
         ("sep=\t\n", "\t"),
         ("sep,x\n", None),
+        ('sep="\n', None),
     ],
 )
 def test_a_line_of_excel_states_the_separator(line, separator):

@@ -14,7 +14,7 @@ NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 _ALIKE = 0.9  # minimum fraction of the lines that a separator cuts into as many cells as the first line
 _QUOTED = re.compile(r'(?m)(?:^|(?<=[,;\t|]))[ ]*"(?:[^"]|"")*"(?=[ ]*(?:[,;\t|]|\r?$))')
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
-_EXCEL_LINE = re.compile(r'"?sep=(.|\\t)"?\r?\n?', re.IGNORECASE)
+_EXCEL_LINE = re.compile(r'"?sep=([,;|\t:^~]|\\t)"?[\r\n]*', re.IGNORECASE)
 
 
 def stated_separator(line: str) -> str | None:
