@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.data.extracts import write_parts
 from glassformer.data.headers import KIND_PAIRS, ROLE_PAIRS
+from glassformer.data.rows import cells_of
+from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import ColumnError, TableError
 from glassformer.paper.settings import DataSettings
@@ -115,3 +118,53 @@ def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_no
         headless = read(folder, written([("", x), ("", y)], header=False))
         assert headless.labels == ("column 0", "column 1")
         assert read(folder, written([("id", x), ("target", y), ("source", x)]), like=headless).pairs == PAIRS
+
+
+@pytest.mark.parametrize("names", [("target", "gold"), ("source", "gold"), ("gold", "source"), ("gold", "Target")])
+def test_a_header_with_one_of_the_names_is_a_header_and_lacks_the_other(names):
+    x, y = map(list, zip(*PAIRS, strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        trained = read(folder, written([("source", x), ("target", y)]))
+        with pytest.raises(ColumnError, match="does not have the columns of the training"):
+            read(folder, written([(names[0], y), (names[1], x)]), like=trained)
+
+
+@pytest.mark.parametrize(
+    "names", [("", "word"), ("Unnamed: 0", "word"), ("id", "source"), ("id", "word"), ("ID", "Wort")]
+)
+def test_the_numbers_of_rows_are_never_one_of_two_columns(names):
+    x = [pair[0] for pair in PAIRS]
+    with tempfile.TemporaryDirectory() as folder, pytest.raises(ColumnError, match="which of its 2 columns"):
+        read(folder, written([(names[0], [str(row) for row in range(len(x))]), (names[1], x)]))
+
+
+def test_numbers_that_have_a_name_are_a_source_beside_one_column():
+    numbers, words = [str(row) for row in range(len(PAIRS))], [pair[1] for pair in PAIRS]
+    with tempfile.TemporaryDirectory() as folder:
+        assert read(folder, written([("number", numbers), ("words", words)])).sources == numbers
+
+
+@pytest.mark.parametrize("mark", ["# ", "// ", "% ", "#"])
+def test_text_that_begins_as_a_comment_does_is_text(mark):
+    rows = [(f"{mark}{x}", y) for x, y in PAIRS[:3]] + PAIRS[3:]
+    with tempfile.TemporaryDirectory() as folder:
+        text = written([("", [x for x, _ in rows]), ("", [y for _, y in rows])], header=False)
+        assert read(folder, text).pairs == rows
+
+
+def test_a_folder_in_which_some_files_have_a_header_is_split_without_a_loss(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    columns = [
+        ("id", [str(row) for row in range(len(PAIRS))]),
+        ("word", [x for x, _ in PAIRS]),
+        ("pron", [y for _, y in PAIRS]),
+    ]
+    (folder / "a.csv").write_text(written([(name, cells[:20]) for name, cells in columns]))
+    (folder / "b.csv").write_text(written([(name, cells[20:]) for name, cells in columns], header=False))
+    table = read_table(folder, DataSettings())
+    assert table.pairs == PAIRS
+    assert cells_of(table, "0") == columns[0][1]
+    write_parts(table, split(table.pairs, 0.3, 0, seed=1), tmp_path / "parts")
+    parts = [read_table(tmp_path / "parts" / name, DataSettings()) for name in ("train", "valid")]
+    assert sorted(pair for part in parts for pair in part.pairs) == sorted(PAIRS)

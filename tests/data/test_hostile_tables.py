@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.cleaning import clean
 from glassformer.data.extracts import raw_rows, write_parts
+from glassformer.data.formats import open_source
 from glassformer.data.ledger import Ledger
 from glassformer.data.rows import open_columns
 from glassformer.data.splits import split
@@ -84,12 +85,14 @@ def check_quoted(path: str, table: Table, content: bytes) -> int:
     Every byte belongs to one row, and the text of each kept row alone is one row of the csv module, with its pair.
     """
     rows = list(raw_rows(path, table))
+    with open_source(path) as source:
+        separator = source.separator
     if not any(entry.reason == "row too long" for entry in table.ledger.entries):  # whose bytes are not kept
         assert b"".join(text for _, (text,) in rows).removeprefix(BOM) == content
     pair_of = dict(zip(table.rows, table.pairs, strict=True))
     for row, (text,) in rows:
         if row in pair_of:
-            (cells,) = csv.reader(io.StringIO(text.decode(), newline=""), strict=True)
+            (cells,) = csv.reader(io.StringIO(text.decode(), newline=""), strict=True, delimiter=separator)
             assert set(pair_of[row]) <= set(cells)
     return len(rows)
 

@@ -22,7 +22,7 @@ from glassformer.data.headers import (
     are_reversed,
     folded,
     heads_numbers,
-    is_nameless,
+    is_index,
     is_no_text,
     names_usual,
 )
@@ -165,7 +165,9 @@ class Columns:
         sample = self.source.sample()[self.consumed :] if len(free) >= n_missing else []
         self._check_not_nested(sample)
         meant = [at for at in free if not is_no_text(self._own_name(at), [row[at] for row in sample])]
-        if len(free) == n_missing and not any(is_nameless(self._own_name(at) or "x") for at in free):
+        if len(free) == n_missing and not any(
+            is_index(name) for at in free if (name := self._own_name(at)) is not None
+        ):
             meant = free  # there is nothing else to mean
         if len(meant) != n_missing:
             raise self._undecided(meant, sources, target)
@@ -283,13 +285,8 @@ class Columns:
         raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, self.names))
 
     def position_like(self, column: ColumnName, like: TakenColumns | None) -> int:
-        """Return the position of a column, as `position` does, or of an input of `like` where its names are not here.
-
-        That is a table without a header, or with none of the names, that has as many columns.
-        """
-        if like is None or not isinstance(column, str) or self.width != like.width or self.find(column) is not None:
-            return self.position(column)
-        if any(self.find(own.name) is not None for own in like.all if own.name is not None):
+        """Return the position of a column; in a table without a header also by the name of an input of `like`."""
+        if like is None or not isinstance(column, str) or self.width != like.width or self.names is not None:
             return self.position(column)
         for own in like.inputs:
             if own.name is not None and folded(column) in map(folded, (own.name, own.feature or own.name)):
@@ -322,8 +319,9 @@ class Columns:
         ]
         more = [f"and {self.width - _SHOWN_COLUMNS:,} more"] if self.width > _SHOWN_COLUMNS else []
         missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
-        examples = [at for at in (*meant, *columns) if at not in sources and at != target]
+        examples = [at for at in meant if at not in sources and at != target]
         options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, examples, strict=False))
+        hint = f"name them, for example: {options}" if len(examples) >= len(missing) else "give a column for each"
         what = f"the table does not say which of its {self.width} columns is the {' and which the '.join(missing)}"
         if len(missing) == 1:
             what = f"the {'source' if sources else 'target'} column is set, but the {missing[0]} column is not"
@@ -332,7 +330,7 @@ class Columns:
             where=self.table,
             got="\n       ".join((*values, *more)),
             expected="columns named source and target, a usual pair of names, or two columns of text",
-            hint=f"name them, for example: {options}",
+            hint=hint,
         )
 
     def _check_not_nested(self, sample: Sequence[Sequence[str]]) -> None:
@@ -383,6 +381,6 @@ def _is_header(
     trained = [folded(column.name) for column in like.all if column.name is not None] if like else []
     if any(sought and cells.issuperset(sought) for sought in (names, trained)):
         return True, False
-    if names_usual(source.first):
+    if names_usual(source.first) or not cells.isdisjoint(trained):
         return True, True
     return not live and heads_numbers(source.first, source.sample()[1:]), True

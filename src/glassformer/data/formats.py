@@ -222,8 +222,8 @@ def _separator(lines: Lines, usual: str, notes: list[str], *, is_live: bool) -> 
         return stated
     if is_live and first and is_clear(first[0], usual):
         return usual
-    ahead = lines.peek(SAMPLE_ROWS)
-    separator = separator_of(ahead, usual, is_whole=len(ahead) < SAMPLE_ROWS)
+    ahead = lines.peek(2 if is_live else SAMPLE_ROWS)
+    separator = separator_of(ahead, usual, is_whole=is_live or len(ahead) < SAMPLE_ROWS)
     if separator != usual:
         notes.append(f"the cells are separated by {NAMES[separator]}")
     return separator

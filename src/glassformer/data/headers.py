@@ -78,6 +78,11 @@ def names_usual(cells: Sequence[str]) -> bool:
     return len(USUAL_NAMES.intersection(map(folded, cells))) >= 2
 
 
+def is_index(name: str) -> bool:
+    """Return whether a column of this name is never one of the only two that are meant, if it is numbers."""
+    return is_nameless(name) or folded(name) in ("id", "ids", "idx", "index", "row_id")
+
+
 def is_no_text(name: str | None, cells: Sequence[str]) -> bool:
     """Return whether a column is never meant as source or target: nameless, or the numbers of rows.
 

@@ -80,10 +80,15 @@ def open_columns(
                 table = stack.enter_context(open_source(source))
             else:
                 stack.enter_context(system_errors(name))
-                table = open_stream(source, suffix, name, [column for column in columns if isinstance(column, str)])
+                table = open_stream(
+                    source,
+                    suffix,
+                    name,
+                    [column for column in columns if isinstance(column, str) and not column.isdigit()],
+                )
             if not table.width:
                 raise TableError("the table has no rows", where=path)
-            found = Columns.of(table, columns, data.header, path, like=like, live=True)
+            found = Columns.of(table, columns, data.header, path, like=like, live=not isinstance(source, str))
             take = tuple(found.position_like(column, like) for column in columns)
             opened = OpenRows(
                 path,
@@ -153,9 +158,9 @@ def cells_of(table: Table, column: str) -> list[str]:
     Raises ColumnError for a column that is not there, TableError where a kept row has no text in it.
     """
     cells: list[str] = []
-    data = DataSettings(header="yes" if table.header else "no")
+    data = DataSettings(header=table.header_setting)
     for path, indices in table.by_file():
-        with open_columns(path, [column], data, kinds=["optional"]) as opened:
+        with open_columns(path, [column], data, kinds=["optional"], like=table.taken) as opened:
             found = {row.number: row.cells[0] for row in opened.rows if row.cells}
         cells += [found.get(table.rows[i], "") for i in indices]
     if empty := [table.location(index) for index, cell in enumerate(cells) if not cell.strip()]:

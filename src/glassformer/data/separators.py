@@ -25,7 +25,7 @@ def stated_separator(line: str) -> str | None:
 
 def is_clear(line: str, usual: str) -> bool:
     """Return whether one line alone shows that the usual separator is that of the table."""
-    others = any(separator in line for separator in NAMES if separator != usual)
+    others = any(_cuts([line], separator, tight=True) for separator in NAMES if separator != usual)
     return usual in (_DECIMAL_COMMA.sub("", line) if usual == "," else line) or not others
 
 
@@ -37,10 +37,10 @@ def separator_of(lines: Sequence[str], usual: str, *, is_whole: bool) -> str:
         del cut[-1:]  # it may be part of a quoted cell
     while len(cut) > 1 and not any(separator in cut[0] for separator in NAMES):
         del cut[0]  # a title
-    if _cuts(cut, usual) and not (usual == "," and any(_DECIMAL_COMMA.search(line) for line in cut)):
-        return usual
     without_decimals = [_DECIMAL_COMMA.sub("", line) for line in cut]
-    if usual == "," and _cuts(without_decimals, usual):
+    if usual == "," and cut and cut[0].count("\t") and len({line.count("\t") for line in cut}) == 1:
+        return "\t"
+    if _cuts(without_decimals if usual == "," else cut, usual, tight=True):
         return usual
     others = [
         separator

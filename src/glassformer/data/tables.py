@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import Literal
 
 from glassformer.data.column_settings import requested
 from glassformer.data.columns import TRAINING, Columns
@@ -45,7 +46,8 @@ class Table:
     for pairs from Python. `header` is whether the table itself contains the names. `first` is the first row (empty in a
     format with column names), and `header_guessed` is whether the header was detected from its cells only. `inputs` are
     those of sources that have several (see `text/inputs.py`). `files` are those of a table of several: the index of the
-    first pair of each, and its path. `notes` say what is unusual in how it was read.
+    first pair of each, and its path. `notes` say what is unusual in how it was read;
+    `header_setting` is the setting `data.header` of that.
     """
 
     path: str
@@ -61,6 +63,7 @@ class Table:
     inputs: Inputs = ()
     files: tuple[tuple[int, str], ...] = ()
     notes: tuple[str, ...] = ()
+    header_setting: Literal["auto", "yes", "no"] = "auto"
 
     def file(self, index: int) -> str:
         """Return the path of the file that kept pair `index` (from 0) is from."""
@@ -89,11 +92,6 @@ class Table:
     def labels(self) -> tuple[str, str]:
         """The names and positions of the columns of source and target, for people."""
         return ("source", "target") if self.taken is None else self.taken.labels
-
-    @property
-    def header_setting(self) -> str:
-        """The setting `data.header` with which its files are read again in the same way."""
-        return "auto" if self.header_guessed or not self.first else "yes" if self.header else "no"
 
     @property
     def sources(self) -> list[str]:
@@ -159,7 +157,7 @@ def _open(
         taken = columns.choose(data, like, origin)
         inputs = columns.inputs(taken)
     described = columns.names, taken, columns.header, source.format, Ledger(), columns.first, columns.guessed, inputs
-    table = Table(path, (), (), *described)
+    table = Table(path, (), (), *described, header_setting=data.header)
     rows = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
     return table, _pairs_of(rows, table, source.advice, stops=data.bad_rows == "stop")
 

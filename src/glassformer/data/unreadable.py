@@ -34,10 +34,10 @@ _BYTES = {
     b"\xd0\xcf\x11\xe0": ("an Excel workbook", _SPREADSHEET),
     b"\x1f\x8b": ("compressed by gzip", "give it a name that ends in .gz"),
     b"\x28\xb5\x2f\xfd": ("compressed by zstd", "give it a name that ends in .zst"),
-    b"%PDF": ("a PDF document", _SUFFIXES[".pdf"][1]),
-    b"SQLite": ("a database", "sqlite3 -csv -header {path} 'SELECT … FROM …' > table.csv"),
-    b"ARROW1": ("an Arrow file", "give it a name that ends in .arrow"),
-    b"PAR1": ("a Parquet file", "give it a name that ends in .parquet"),
+    b"%PDF-": ("a PDF document", _SUFFIXES[".pdf"][1]),
+    b"SQLite format 3\0": ("a database", "sqlite3 -csv -header {path} 'SELECT … FROM …' > table.csv"),
+    b"ARROW1\0\0": ("an Arrow file", "give it a name that ends in .arrow"),
+    b"PAR1\x15": ("a Parquet file", "give it a name that ends in .parquet"),
 }
 _MARKS = ("#", ";;", "//", "%")
 
@@ -52,7 +52,7 @@ def check_bytes(head: bytes, path: Path, suffix: str) -> None:
     """Raise TableError for a table with the first bytes of another kind of file; `suffix` is that of its format."""
     own = {".parquet": b"PAR1", ".arrow": b"ARROW1"}.get(suffix)
     for start, found in _BYTES.items():
-        if head.startswith(start) and start != own:
+        if head.startswith(start) and not (own and start.startswith(own)):
             raise _is_no_table(path, *found)
     if own is not None:
         return
@@ -102,5 +102,5 @@ def _is_above(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     is_comment = first[0].startswith(_MARKS) and others == list(rows[len(rows) - len(others) :])
     is_above_header = bool(others) and names_usual(others[0])
     if is_comment:
-        return is_above_header or len(first) != width or " " in first[0].rstrip()[:4]
+        return is_above_header or len(first) != width
     return is_above_header and others[0] is rows[0] and sum(1 for cell in first if cell.strip()) == 1

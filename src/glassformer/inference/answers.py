@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from glassformer.inference.translator import Translator
 
 _TRANSLATION = re.compile(r"translation(?:_(\d+))?")
-_OTHER_NAMES = ("text", "output", "answer", "prediction", "hypothesis")
+_OTHER_NAMES = ("output", "answer", "prediction", "hypothesis", "text")
 """Names of the column of answers in a file that `translate` did not write as a table, the first one first."""
 
 
