@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import tempfile
 from pathlib import Path
 
@@ -168,3 +169,10 @@ def test_a_folder_in_which_some_files_have_a_header_is_split_without_a_loss(tmp_
     write_parts(table, split(table.pairs, 0.3, 0, seed=1), tmp_path / "parts")
     parts = [read_table(tmp_path / "parts" / name, DataSettings()) for name in ("train", "valid")]
     assert sorted(pair for part in parts for pair in part.pairs) == sorted(PAIRS)
+
+
+def test_text_in_braces_is_no_object(tmp_path):
+    rows = [(f"{{{x}}}", y) for x, y in PAIRS]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"template": x, "result": y}) + "\n" for x, y in rows))
+    assert read_table(path, DataSettings()).pairs == rows

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from glassformer.data.cells import Json
 from glassformer.data.column_settings import ColumnName, named_features
 from glassformer.data.headers import (
     KIND_PAIRS,
@@ -336,7 +337,8 @@ class Columns:
     def _check_not_nested(self, sample: Sequence[Sequence[str]]) -> None:
         """Raise TableError for a column of objects, in which source and target probably are."""
         for at, cells in enumerate(zip(*sample, strict=True)):
-            if self.source.unnest is not None and all(cell.startswith("{") for cell in cells):
+            is_nested = all(isinstance(cell, Json) and cell.startswith("{") for cell in cells)
+            if self.source.unnest is not None and is_nested:
                 raise TableError(
                     f"the values of the column {self.name(at)!r} are objects, and not text",
                     where=self.table,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
+_MIN_LINES = 3  # on which the usual separator is given up although it cuts
 _ALIKE = 0.9  # minimum fraction of the lines that a separator cuts into as many cells as the first line
 _QUOTED = re.compile(r'(?m)(?:^|(?<=[,;\t|]))[ ]*"(?:[^"]|"")*"(?=[ ]*(?:[,;\t|]|\r?$))')
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
@@ -32,12 +33,14 @@ def is_clear(line: str, usual: str) -> bool:
 def separator_of(lines: Sequence[str], usual: str, *, is_whole: bool) -> str:
     """Return the separator of a table with these first lines; `is_whole`: there are no more."""
     text = _QUOTED.sub("", "".join(lines))
-    cut = [line for line in text.splitlines() if line.strip()]
+    cut = [line for line in re.split(r"\r\n|\r|\n", text) if line.strip()]
     if not is_whole:
         del cut[-1:]  # it may be part of a quoted cell
     while len(cut) > 1 and not any(separator in cut[0] for separator in NAMES):
         del cut[0]  # a title
     without_decimals = [_DECIMAL_COMMA.sub("", line) for line in cut]
+    if len(cut) < _MIN_LINES and _cuts(cut if len(cut) == 1 else without_decimals, usual):
+        return usual
     if usual == "," and cut and cut[0].count("\t") and len({line.count("\t") for line in cut}) == 1:
         return "\t"
     if _cuts(without_decimals if usual == "," else cut, usual, tight=True):

@@ -77,7 +77,7 @@ def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) 
 
 
 def _json_cell(value: object) -> str:
-    return "" if value is None else json_text(value) if isinstance(value, dict | list) else str(value)
+    return "" if value is None else Json(json_text(value)) if isinstance(value, dict | list) else str(value)
 
 
 def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fault | None]]:
