@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 
 import torch
@@ -24,8 +24,8 @@ import torch
 from benchmarks.report import rows_of
 from benchmarks.tasks import split_dates
 from benchmarks.trained import default_dates
-from glassformer.before.measure import updates
 from glassformer.before.plan import plan
+from glassformer.data.batches import batches_of_epoch
 from glassformer.glassbox.trace import explain
 from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
@@ -48,10 +48,10 @@ def works(out: Path) -> dict[str, Callable[[], object]]:
     """What is measured, by the name of its verb."""
     pairs, test = split_dates()
     run = plan(pairs, out / "run").run("cpu")
-    batches = updates(run.prepared.train, run.settings.training)
+    batches = cycle(batches_of_epoch(run.prepared.train, run.settings.training, 0))
     translator, texts = Translator.load(default_dates(), device="cpu"), [source for source, _ in test[:TEXTS]]
     return {
-        f"train: {UPDATES} updates of dates": lambda: [run.update(each) for each in islice(batches, UPDATES)],
+        f"train: {UPDATES} updates of dates": lambda: [run.update([each]) for each in islice(batches, UPDATES)],
         f"translate: {TEXTS} dates": lambda: translator.translate(texts),
         "serve: one date": lambda: translator.translate(texts[:1]),
         f"evaluate: {TEXTS} dates": lambda: evaluate(translator, test[:TEXTS]),

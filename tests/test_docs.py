@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from glassformer.before import advise as advise_module
-from glassformer.before import checks, selftest
+from glassformer.before import forecast
 from glassformer.before.advise import Advice
 from glassformer.before.recipes.overrides import merge, nested
 from glassformer.data.datasets import dates
@@ -84,8 +84,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("glassformer.before.plan.advise", advise_little)
     monkeypatch.setattr(Run, "_reason_to_end", lambda run: "a test" if run.position.step >= 4 else None)
-    monkeypatch.setattr(selftest, "MAX_SECONDS", 0.0)
-    monkeypatch.setattr(checks, "OVERFIT_STEPS", 10)
+    monkeypatch.setattr(forecast, "MAX_SECONDS", 0.0)
     monkeypatch.setitem(score_texts.__kwdefaults__, "resamples", 20)
     return tmp_path
 

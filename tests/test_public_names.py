@@ -29,7 +29,6 @@ NAMES = [
     "Translation",
     "Translator",
     "analogy",
-    "check",
     "evaluate",
     "explain",
     "neighbors",

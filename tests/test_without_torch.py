@@ -105,7 +105,6 @@ READS = (
 )
 TRAINS = (
     "train {table} --out run",
-    "check {table}",
     "demo",
     "import folder --out model.safetensors",
 )
@@ -213,7 +212,7 @@ print(answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).tra
 def test_so_do_the_names_for_python():
     program = """
 import glassformer
-for name in ("train", "plan", "check", "Run", "Plan"):
+for name in ("train", "plan", "Run", "Plan"):
     try:
         getattr(glassformer, name)
     except glassformer.GlassformerError as error:
@@ -223,6 +222,6 @@ print(glassformer.Translator.__name__, glassformer.explain.__name__, glassformer
     done = subprocess.run([sys.executable, "-c", WITHOUT + program], capture_output=True, text=True, check=False)
     lines = [
         f"glassformer.{name} needs the package 'torch', which is not installed"
-        for name in ("train", "plan", "check", "Run", "Plan")
+        for name in ("train", "plan", "Run", "Plan")
     ]
     assert done.stdout.splitlines() == [*lines, "Translator explain evaluate"], done.stderr

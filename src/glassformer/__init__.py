@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from glassformer.before.members import Members, train
     from glassformer.before.plan import Plan, plan
-    from glassformer.before.selftest import check
     from glassformer.data.tables import Pair, Table, read_table
     from glassformer.errors import GlassformerError
     from glassformer.glassbox.neighbors import analogy, neighbors
@@ -54,7 +53,6 @@ _HOMES = {
     "Translation": "inference.translator",
     "Translator": "inference.translator",
     "analogy": "glassbox.neighbors",
-    "check": "before.selftest",
     "evaluate": "inference.evaluation",
     "explain": "glassbox.trace",
     "neighbors": "glassbox.neighbors",
@@ -83,7 +81,6 @@ __all__ = [
     "Translation",
     "Translator",
     "analogy",
-    "check",
     "evaluate",
     "explain",
     "neighbors",
@@ -94,7 +91,7 @@ __all__ = [
 ]
 
 
-_OF_TRAINING = ("Members", "Plan", "Run", "check", "plan", "train")
+_OF_TRAINING = ("Members", "Plan", "Run", "plan", "train")
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@
     ├── BusyError               1   a request that is not accepted now
     └── MissingExtraError       1   an optional library that is not installed or cannot be used
 
-Other exit codes: 3 when `--strict` has findings or a check of `glassformer check` failed, 4 when `translate` left rows
+Other exit codes: 3 when `--strict` has findings, 4 when `translate` left rows
 empty (a text that is too long, an input that is missing), 130 when interrupted.
 
 Each error says what happened and, if known, where, what it got, what it expected and what to do next. The parts are

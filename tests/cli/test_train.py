@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 from glassformer.before.members import train
 from glassformer.before.recipes.overrides import read_recipe
+from glassformer.cli.train import duration, resume_command
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
@@ -180,6 +181,27 @@ def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, tabl
     assert result["test"]["rows"]["scored"] == 200
 
 
+@pytest.mark.parametrize(("memory", "time"), [(2**40, "time: at most "), (1, "time: not measured")])
+def test_a_dry_run_prints_the_plan_and_a_forecast_and_writes_nothing(
+    tmp_path, call, small, table, monkeypatch, memory, time
+):
+    monkeypatch.setattr("glassformer.before.forecast.MAX_SECONDS", 0.0)
+    monkeypatch.setattr("glassformer.before.forecast.memory_of", lambda _: memory)
+    words = ("train", table, "--out", tmp_path / "run", "--dry-run", *small())
+    answer = call(*words)
+    assert (answer.code, "chosen from the data" in answer.err) == (0, True), answer.err
+    assert re.fullmatch(rf"memory: about \d.* GB of .* GB, next to the table\n{time}.*\n", answer.out)
+    report = json.loads(call(*words, "--json", "--quiet").out)
+    assert report["choices"]["model.d_model"] == {"value": 32, "reason": "set by you (advice: 128)"}
+    assert (report["forecast"]["steps"], report["forecast"]["available_bytes"]) == (150, memory)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(59, "59 seconds"), (150, "2.5 minutes"), (200_000, "2.3 days")])
+def test_a_time_has_the_unit_that_fits(seconds, text):
+    assert duration(seconds) == text
+
+
 # Which settings win
 
 
@@ -303,8 +325,6 @@ def test_a_run_without_a_checkpoint_whose_recipe_is_damaged_says_so(tmp_path, ca
 
 
 def test_the_words_for_resuming_can_be_pasted_into_a_shell():
-    from glassformer.cli.train import resume_command
-
     said = resume_command("my pairs.csv", Path("run"), valid="v.csv", test=None, device="cuda:1")
     assert said == "glassformer train 'my pairs.csv' --out run --resume --valid v.csv --device cuda:1"
     assert resume_command("a.csv", Path("run"), device="auto") == "glassformer train a.csv --out run --resume"

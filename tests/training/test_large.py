@@ -13,9 +13,9 @@ from glassformer.data.stored import FOLDER_VARIABLE, StoredPairs
 from glassformer.errors import TableError
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import prepare
-from tests.before.test_selftest import SMALL
+from tests.tiny import OVERRIDES
 
-TINY = SMALL | {"model.d_model": 16, "training.steps": 6, "training.batch_tokens": 128, "training.validate_every": 3}
+TINY = OVERRIDES | {"training.steps": 6, "training.batch_tokens": 128, "training.validate_every": 3}
 
 
 @pytest.fixture

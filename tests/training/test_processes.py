@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.measure import measure_updates
 from glassformer.before.members import train
 from glassformer.before.plan import plan
 from glassformer.data.datasets import dates
@@ -68,11 +67,6 @@ def work(out: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     processes = Processes.join()
     found["losses"] = losses_of(out / "steps")
-    in_parts = SETTINGS | {"training": SETTINGS["training"] | {"batch_parts": 2}}
-    measured = measure_updates(
-        plan(PAIRS, out / "never", overrides=Settings(**in_parts)).updater("cpu"), processes.rank
-    )
-    found["measured"] = [measured.steps, measured.no_gradient, measured.not_finite]
     run = train(PAIRS, Settings(**SETTINGS), out / "run", device="cpu")
     for event in run:
         if isinstance(event, Saved) and event.step == 10:
@@ -157,10 +151,6 @@ def test_the_model_of_two_processes_is_that_of_one_and_goes_on_alone(found, trai
     planned = plan(PAIRS, out / "run", resume=True, overrides={"training.steps": 22})
     *_, last = planned.run("cpu")
     assert last.step == 22
-
-
-def test_two_processes_measure_equally_many_updates_and_find_every_gradient(found):
-    assert [each["measured"] for each in found[0]] == [[5, [], []]] * 2
 
 
 def test_processes_with_different_rows_are_told_apart_before_the_first_step(found):

@@ -189,7 +189,6 @@ class Members:
 
     def _train(self) -> Iterator[Event]:
         """Train the members that are not finished; yield their events."""
-        torch.cuda.empty_cache()  # what a self-test used there is for the members now
         waiting = [seed for seed in self.seeds if not self.run(seed).card.exists()]
         n_threads = torch.get_num_threads() if find_device(self.device).type == "cpu" else 1
         at_once = max(1, min(n_threads, len(waiting)))

@@ -16,7 +16,7 @@ from glassformer.errors import GlassformerError, is_out_of_memory
 
 VERBS = {
     "Data": ("audit", "split"),
-    "Train": ("demo", "train", "check", "settings"),
+    "Train": ("demo", "train", "settings"),
     "Use": ("translate", "evaluate", "compare", "score", "calibrate"),
     "Look inside": ("explain", "heads", "neighbors", "tokens", "info"),
     "Ship": ("export", "import", "serve"),

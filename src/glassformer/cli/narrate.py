@@ -13,7 +13,6 @@ from glassformer.errors import counted, shortened
 if TYPE_CHECKING:
     from glassformer.before.audit import Example
     from glassformer.before.plan import Plan
-    from glassformer.before.selftest import SelfTest
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
     from glassformer.inference.evaluation import Report
@@ -98,13 +97,6 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
             reporter.print(notice.text)
         elif notice.kind not in ("first row", "reading"):  # printed with their table
             reporter.warn(notice.text)
-
-
-def summary(tested: SelfTest) -> str:
-    """Return the number of checks that failed as one line."""
-    if tested.passed:
-        return f"all {len(tested.checks)} checks passed"
-    return f"{len(tested.failed)} of {len(tested.checks)} checks failed: {', '.join(one.name for one in tested.failed)}"
 
 
 # Answers

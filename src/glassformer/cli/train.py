@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import Reporter, is_first_process
+from glassformer.cli.console import Reporter, is_first_process, print_line
 from glassformer.cli.following import follow
-from glassformer.cli.narrate import print_plan, print_report, summary, warn_about_sources, warn_cut_off
+from glassformer.cli.narrate import print_plan, print_report, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, Training
 from glassformer.paper.pytorch import check_pytorch
 
 if TYPE_CHECKING:
     from glassformer.before.plan import Plan
-    from glassformer.before.selftest import SelfTest
 
 
 def train(
@@ -31,6 +31,9 @@ def train(
         bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and a forecast of time and memory, and stop.")
+    ] = False,
     members: Annotated[
         int | None,
         typer.Option("--members", min=1, help="Train N models with N random seeds; one model file answers with all."),
@@ -46,33 +49,46 @@ def train(
     """
     check_pytorch("glassformer train")
     from glassformer.before.members import Members
-    from glassformer.before.selftest import check_before_training
     from glassformer.training.logs import open_log
 
     if members is not None:
         training.assignments = [*(training.assignments or ()), f"training.members={members}"]
     planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
+    print_plan(reporter, planned, planned.directory.ledger)
+    if dry_run:
+        _report_forecast(reporter, planned, training.device)
+        return
     device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
     several = Members(planned, table, training.valid, device) if planned.has_members else None
     runs = {seed: several.run(seed).path for seed in several.seeds} if several else {None: out}
     logs = {seed: [open_log(name, path, reporter.warn) for name in names] for seed, path in runs.items()}
-    print_plan(reporter, planned, planned.directory.ledger)
-    _report_self_test(reporter, check_before_training(planned, device))
     again = resume_command(table, out, valid=training.valid, test=test, device=device, logs=log)
     follow(planned, several or planned.run(device), reporter, again, logs)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
 
 
-def _report_self_test(reporter: Reporter, tested: SelfTest | None) -> None:
-    """Print the self-test of a long run in one line, and a warning for each check that failed."""
-    if tested is None:
-        return
-    figures = {one.name: one.text for one in tested.checks}
-    known = "; ".join(figures[name] for name in ("time", "speed", "memory") if name in figures)
-    reporter.print(f"self-test: {summary(tested)}; {known}")
-    for one in tested.failed:
-        reporter.warn(f"{one.name}: {one.text}. To do: {one.advice}")
+def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
+    """Print the time and the memory that the training of one model is expected to need."""
+    from glassformer.before.forecast import forecast
+    from glassformer.inference.engines.memory import gigabytes
+
+    found = forecast(planned, device)
+
+    def show() -> None:
+        memory = f"{gigabytes(found.needed_bytes)} of {gigabytes(found.available_bytes)}"
+        print_line(f"memory: about {memory}, next to the table")
+        if found.seconds is None:
+            print_line("time: not measured, because the memory does not suffice: a smaller training.batch_tokens")
+            return
+        print_line(
+            f"time: at most {duration(found.seconds)}: {found.steps:,} steps of {found.seconds_per_step:.3g} s "
+            f"({found.tokens_per_second:,.0f} target tokens per second), "
+            f"{found.validations:,} validations of {found.seconds_per_validation:.3g} s"
+        )
+
+    choices = {choice.setting: {"value": choice.value, "reason": choice.reason} for choice in planned.choices}
+    reporter.result({"choices": choices, "forecast": asdict(found)}, show)
 
 
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
@@ -120,3 +136,11 @@ def resume_command(
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
     words += [word for name, value in options.items() if value for word in (name, value)]
     return shlex.join([*words, *(word for name in logs or [] for word in ("--log", name))])
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, in its unit."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -78,26 +78,18 @@ class Updater:
         """The rate of the last update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def update(
-        self,
-        batches: Sequence[NDArray[np.int64]],
-        step: int,
-        seconds: float = 0.0,
-        on_gradient: Callable[[], None] = lambda: None,
-    ) -> Sums:
+    def update(self, batches: Sequence[NDArray[np.int64]], step: int, seconds: float = 0.0) -> Sums:
         """Make update `step` (from 1), after `seconds` of training, with the mean gradient over all its tokens.
 
         When loss or gradient is not finite, weights and optimizer stay as they are. A batch that does not fit into
-        memory is split, now and in all later updates; the sum of the gradients is the same. `on_gradient` is called
-        when each parameter has its gradient, before it is clipped. Raises RunError when a single row does not fit;
-        the weights are then those before the update.
+        memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
+        single row does not fit; the weights are then those before the update.
         """
         with one_thread() if has_own_threads(self.settings, self.device) else nullcontext():
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
             losses = self._accumulate(batches, n_tokens, step)
             self.processes.sum_gradients(self.model.parameters())
-            on_gradient()
             smoothed, plain = self.processes.sum_(torch.stack(losses).sum(dim=0)).unbind()
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm or math.inf)
             self._step(torch.isfinite(norm) & torch.isfinite(smoothed), step, seconds)
