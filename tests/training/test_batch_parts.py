@@ -86,7 +86,7 @@ def test_parts_are_kept_only_where_a_batch_has_some(tmp_path):
     position = run.position
     run._save()
     assert position.batch_parts == 2
-    run.updater.settings = settings(0, compile=True)  # as on a GPU
+    run.updater.settings = settings(0, recompute=True)  # as on a GPU
     run.updater.take(position)
     assert run.updater.batch_parts == 1
     run.settings = run.updater.settings
@@ -100,5 +100,4 @@ def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):
     assert (batch_parts(large, CPU), batch_parts(small, CPU)) == (4, 1)
     assert batch_parts(large, torch.device("cuda")) == 1
     assert batch_parts(settings(2, batch_tokens=64), CPU) == 2
-    for name in ("compile", "recompute"):
-        assert batch_parts(settings(2, **{name: True}), CPU) == 1
+    assert batch_parts(settings(2, recompute=True), CPU) == 1

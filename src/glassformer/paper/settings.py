@@ -257,7 +257,6 @@ class TrainingSettings(_Frozen):
     label_smoothing: Fraction = _setting(0.1, "probability spread evenly over the whole vocabulary")
     clip_norm: float = _setting(0.0, "maximum norm of the gradient; 0: no clipping (Departure: above 0)", ge=0)
     precision: Precision = _setting("auto", "precision of the matrix products; the weights stay float32")
-    compile: bool = _setting(False, "whether layers are compiled (torch.compile): takes a minute; slower on CPUs")
     recompute: bool = _setting(False, "whether the backward pass recomputes activations in layers: less memory")
     validate_every: Positive = _setting(1000, "number of steps between two validations")
     validate_beams: Beams = _setting(1, "beam width of the search in validation")

@@ -68,9 +68,6 @@ def first_updater(prepared: Prepared, device: torch.device, start: ModelFile | N
     configure_memory(training.batch_tokens * settings.model.d_model)
     model = initial_model(prepared, start).to(device)
     model.recompute = training.recompute
-    if training.compile:
-        for layer in (*model.encoder, *model.decoder):
-            layer.compile(dynamic=True)
     updater = Updater(model, prepared.train, settings, device, processes)
     processes.seed_apart(training.seed)
     return updater

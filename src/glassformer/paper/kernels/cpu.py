@@ -153,9 +153,9 @@ if hasattr(os, "register_at_fork"):
 def has_own_threads(settings: Settings, device: torch.device) -> bool:
     """Whether an update is computed by threads of its own, with one thread of OpenMP each.
 
-    Not on a GPU, nor where a model is compiled or recomputes its layers.
+    Not on a GPU, nor where a model recomputes its layers.
     """
-    return device.type == "cpu" and not settings.training.compile and not settings.training.recompute
+    return device.type == "cpu" and not settings.training.recompute
 
 
 def batch_parts(settings: Settings, device: torch.device) -> int:

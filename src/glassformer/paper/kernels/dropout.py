@@ -37,7 +37,7 @@ def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shap
     On a CPU the probability is rounded to a multiple of 1 / 65,536; in bfloat16 to the nearest one whose scale is a
     bfloat16 number (0.1 to 0.0986), which keeps the mean exact.
     """
-    if probability == 0 or x.device.type != "cpu" or torch.compiler.is_compiling():
+    if probability == 0 or x.device.type != "cpu":
         return F.dropout(x, probability)
     rate = rounded(probability, x.dtype)
     if x.dtype in (torch.float32, torch.bfloat16) and library() is not None:

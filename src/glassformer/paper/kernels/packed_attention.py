@@ -47,7 +47,6 @@ class PackedAttention:
         return (
             x.device.type == "cpu"
             and x.dtype == torch.float32
-            and not torch.compiler.is_compiling()
             and torch.get_num_threads() == 1  # as each thread of an update has
             and self.d_k % LANES == self.d_v % LANES == 0
             and (not torch.is_autocast_enabled("cpu") or self.memory_layout.length <= MAX_BFLOAT16)
