@@ -294,11 +294,11 @@ def stopped(tmp_path, stopped_once) -> Path:
 
 
 def test_a_run_is_resumed_with_other_settings_and_says_so(call, table, stopped):
-    words = ("--set", "training.steps=13", "--set", "decoding.num_beams=3", "--precision", "float32")
+    words = ("--set", "training.steps=13", "--set", "training.patience=3", "--precision", "float32")
     answer = call("train", table, "--out", stopped, "--resume", *words)
     assert answer.code == 0, answer.err
     assert "continues after step 10, from the weights of that step (not the best ones), with changes:" in answer.err
-    assert "  training.steps: 16 → 13\n  decoding.num_beams: 2 → 3\n" in answer.err
+    assert "  training.steps: 16 → 13\n  training.patience: 0 → 3\n" in answer.err
     assert "training.precision" not in answer.err  # it was float32 already
     assert settings_of(stopped) == ModelFile.load(stopped).settings
     assert settings_of(stopped).training.steps == 13

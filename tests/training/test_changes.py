@@ -1,23 +1,17 @@
-"""A run that is resumed with other settings: what may change, what is recorded, and where its epoch continues."""
+"""A run that is resumed with other settings: what may change, what is recorded, and how it continues."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 
 import numpy as np
 import pytest
 import torch
 
 from glassformer.before.members import train
-from glassformer.before.resume import changes_of
 from glassformer.errors import UsageError
-from glassformer.paper.settings import Settings, all_settings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Stopped, Validated
-from glassformer.training.checkpoints import read_resume
-from glassformer.training.events import Change
-from glassformer.training.output import recipe_of
 from glassformer.training.validation import Measured, Validator
 from tests.training.test_loop import PAIRS, settings, weight_list
 
@@ -43,91 +37,29 @@ def resumed(path, **overrides):
     return train(PAIRS, None, path, overrides=names, resume=True, device="cpu")
 
 
-# What may change
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stopped") / "run"
+    stopped_after(2, path, settings(training={"steps": 50}))
+    return path
 
 
-def other(value):
-    """Another value of the same type."""
-    match value:
-        case bool():
-            return not value
-        case int() | float():
-            return value / 2 or 0.25 if isinstance(value, float) else value + 1
-        case None:
-            return 2
-    return None
-
-
-@pytest.mark.parametrize("name", [name for name in all_settings() if name.startswith("training.")])
-def test_every_training_setting_can_change_or_says_why_not(tmp_path, name):
-    key = name.removeprefix("training.")
-    value = {"schedule": "cosine", "precision": "float32", "metric": "bleu"}.get(
-        key, other(getattr(Settings().training, key))
-    )
-    after = Settings(training={key: value})
-    if key in ("seed", "members", "metric", "validate_beams", "validate_rows"):
-        with pytest.raises(
-            UsageError, match=f"the setting '{name}' cannot change in a run that is resumed: "
-        ) as caught:
-            changes_of(Settings(), after, 7, tmp_path)
-        assert "what can change: decoding.…, and training.… except seed, members, metric" in caught.value.hint
-    else:
-        (change,) = changes_of(Settings(), after, 7, tmp_path)
-        assert (change.setting, change.after, change.step) == (name, value, 7)
-
-
-def test_a_recipe_with_changes_is_a_recipe():
-    change = Change("training.max_minutes", None, 1.5, 1200, "2026-01-02T03:04:05+00:00")
-    text = recipe_of(Settings(), [change])
-    assert "#   training.max_minutes: unset → 1.5 (after step 1,200, 2026-01-02T03:04:05+00:00)" in text
-    assert Settings(**tomllib.loads(text)) == Settings()
-    assert recipe_of(Settings(), []) == Settings().to_toml()
-
-
-# The position in the epoch
-
-
-@pytest.mark.parametrize("sizes", [(300,), (90, 160), (2000,)])
-def test_no_row_of_the_epoch_is_repeated_or_lost_after_other_batches(tmp_path, sizes):
-    chosen = settings(training={"steps": 1000, "batch_tokens": 200})
-    stopped_after(2, tmp_path / "run", chosen)
-    run = train(PAIRS, chosen, tmp_path / "plan", device="cpu")
-    seen = [rows for batches in list(run._rest_of_epoch())[:2] for rows in batches]
-    for batch_tokens in sizes:
-        run = resumed(tmp_path / "run", training__batch_tokens=batch_tokens)
-        before = run.update
-
-        def once(batches, run=run, before=before):
-            seen.extend(batches)
-            run.stop()
-            return before(batches)
-
-        run.update = once
-        list(run)
-    if run.position.epoch == 0:
-        rest = list(resumed_plan(tmp_path / "run"))
-        seen += [rows for batches in rest for rows in batches]
-    assert sorted(np.concatenate(seen).tolist()) == list(range(len(run.prepared.train)))
-
-
-def resumed_plan(path):
-    """The rest of the epoch of a run that is resumed without changes."""
-    run = resumed(path)
-    run.position = read_resume(run.directory.resume).position
-    return run._rest_of_epoch()
-
-
-def test_after_other_batches_a_second_interruption_changes_nothing(tmp_path):
-    chosen = settings(training={"steps": 9})
-    for name, stops in (("once", ()), ("twice", (3, 4))):
-        stop_after(2, train(PAIRS, chosen, tmp_path / name, device="cpu"))
-        run = resumed(tmp_path / name, training__batch_tokens=120, training__accumulate=2)
-        for step in stops:
-            stop_after(step, run)
-            run = resumed(tmp_path / name)
-        run.finish()
-    once, twice = (ModelFile.load(tmp_path / name).tensors for name in ("once", "twice"))
-    assert all(np.array_equal(once[name], twice[name]) for name in once)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data.valid_fraction", 0.5),
+        ("model.dropout", 0.5),
+        ("training.learning_rate", 0.5),
+        ("training.validate_every", 7),
+        ("decoding.num_beams", 3),
+    ],
+)
+def test_another_setting_cannot_change_and_the_error_says_to_start_anew(stopped, name, value):
+    with pytest.raises(UsageError, match="only steps, minutes, patience and precision can change") as caught:
+        resumed(stopped, **{name: value}, training__steps=60)
+    assert caught.value.got == f"{name} = {value}"
+    assert caught.value.expected.startswith(f"{name} = ")
+    assert caught.value.hint == "start a new run from its model, in another folder: --init RUN"
 
 
 # A finished run
@@ -187,54 +119,31 @@ def test_patience_counts_again_after_a_change(tmp_path, monkeypatch):
     monkeypatch.setattr(Validator, "measure", lambda self, as_used=False: Measured(1.0, 0.5, ()))
     first = list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))[-1]
     assert (first.step, first.reason) == (3, "no better exact_match in 2 validations")
-    again = list(resumed(tmp_path / "run", training__learning_rate=0.001))[-1]
+    again = list(resumed(tmp_path / "run", training__patience=3))[-1]
     assert isinstance(again, Finished)
-    assert again.step == 5
-
-
-def test_fewer_steps_than_are_done_end_the_run(tmp_path):
-    stopped_after(3, tmp_path / "run", settings(training={"steps": 50}))
-    events = list(resumed(tmp_path / "run", training__steps=2))
-    assert [type(event).__name__ for event in events] == ["Started", "Validated", "Finished"]
-    assert events[-1].step == 3
+    assert again.step == 6
 
 
 # What is recorded
 
 
-def test_changes_are_kept_over_several_resumes(tmp_path):
+def test_each_change_is_in_the_history_and_the_recipe_has_the_last_ones(tmp_path):
     stopped_after(2, tmp_path / "run", settings(training={"steps": 50}))
-    run = resumed(tmp_path / "run", training__learning_rate=0.5)
+    run = resumed(tmp_path / "run", training__max_minutes=9)
     run.stop()
     list(run)
     run = resumed(tmp_path / "run", training__steps=4)
     run.finish()
-    recipe, card = (path.read_text("utf-8") for path in (run.directory.recipe, run.directory.card))
-    for text in ("training.learning_rate: 0.01 → 0.5", "training.steps: 50 → 4"):
-        assert text in recipe
-        assert text in card
-    assert [change.setting for change in read_resume(run.directory.resume).changes] == [
-        *("training.learning_rate", "training.steps")
-    ]
     history = [json.loads(line) for line in run.directory.history.read_text("utf-8").splitlines()]
-    _, (first,), (second,) = [line["changes"] for line in history if line["event"] == "started"]
-    assert (first["setting"], first["before"], first["after"], first["step"]) == (
-        "training.learning_rate",
-        0.01,
-        0.5,
-        2,
-    )
-    assert f"| changed after step 2, {second['time']} | training.steps: 50 → 4 |\n" in card
+    changes = [line["changes"] for line in history if line["event"] == "started"]
+    assert changes == [[], ["training.max_minutes: None → 9.0"], ["training.steps: 50 → 4"]]
+    assert "max_minutes = 9.0\n" in run.directory.recipe.read_text("utf-8")
 
 
-def test_a_process_killed_between_resume_file_and_recipe_can_be_resumed(tmp_path):
-    stopped_after(2, tmp_path / "run", settings(training={"steps": 50}))
-    before = (tmp_path / "run" / "recipe.toml").read_bytes()
-    run = resumed(tmp_path / "run", training__steps=5)
-    run.stop()
-    list(run)
-    (tmp_path / "run" / "recipe.toml").write_bytes(before)
-    again = resumed(tmp_path / "run")
-    assert again.settings.training.steps == 5
-    again.finish()
-    assert "steps = 5\n" in again.directory.recipe.read_text("utf-8")
+def test_a_process_killed_between_recipe_and_checkpoint_can_be_resumed(tmp_path):
+    chosen = settings(training={"steps": 50})
+    stopped_after(2, tmp_path / "run", chosen)
+    recipe = tmp_path / "run" / "recipe.toml"
+    recipe.write_text(recipe.read_text("utf-8").replace("steps = 50\n", "steps = 5\n"), encoding="utf-8")
+    resumed(tmp_path / "run", training__steps=5).finish()
+    assert "steps = 5\n" in recipe.read_text("utf-8")

@@ -145,7 +145,7 @@ class Members:
                 directory.create(overwrite=self.planned.overwrite)
             self._begun = True
             start = self.planned.start
-            write_text(directory.recipe, recipe_of(self.settings, (), start.path if start else None))
+            write_text(directory.recipe, recipe_of(self.settings, start.path if start else None))
             for seed in self.seeds:
                 self.run(seed).path.mkdir(parents=True, exist_ok=True)
             try:

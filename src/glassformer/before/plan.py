@@ -129,9 +129,8 @@ def plan(
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
     tokenizers and shape are the start, of a file with members the first one; characters or words that it lacks are
-    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe; `overrides` are
-    then changes to it (`before.resume` says which settings can change). A run without a checkpoint begins again, with
-    its recipe.
+    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe, of which
+    `overrides` can change `before.resume.CHANGEABLE`. A run without a checkpoint begins again, with its recipe.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
     newest checkpoint.

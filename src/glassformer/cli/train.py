@@ -28,7 +28,7 @@ def train(
         str | None, typer.Option("--test", metavar="TABLE", help="A table to evaluate on at the end.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run in --out; --set changes its settings.")
+        bool, typer.Option("--resume", help="Resume the run in --out; --set can give it more steps.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     dry_run: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,28 +14,9 @@ from glassformer.paper.settings import TrainingSettings
 Lengths = NDArray[np.integer[Any]]
 
 
-def batches_of_epoch(
-    corpus: Corpus, training: TrainingSettings, epoch: int, parts: Sequence[tuple[int, int]] = ()
-) -> list[NDArray[np.int64]]:
-    """Return the rows of each batch of an epoch, or of the rest of it after its `parts`.
-
-    A part is a number of tokens that was `batch_tokens` before, and how many batches of that size were done. The rows
-    of the others are divided again, so that every row of the epoch is in exactly one batch that is trained on.
-    """
-    if not parts:
-        lengths = corpus.source.lengths, corpus.target.lengths
-        return plan_batches(*lengths, training.batch_tokens, training.seed, epoch)
-    rows = np.arange(len(corpus))
-    for tokens_before, n_done in parts:
-        rows = np.sort(np.concatenate(_batches(corpus, rows, tokens_before, training.seed, epoch)[n_done:]))
-    return _batches(corpus, rows, training.batch_tokens, training.seed, epoch)
-
-
-def _batches(
-    corpus: Corpus, rows: NDArray[np.int64], batch_tokens: int, seed: int, epoch: int
-) -> list[NDArray[np.int64]]:
-    lengths = corpus.source.lengths[rows], corpus.target.lengths[rows]
-    return [rows[batch] for batch in plan_batches(*lengths, batch_tokens, seed, epoch)]
+def batches_of_epoch(corpus: Corpus, training: TrainingSettings, epoch: int) -> list[NDArray[np.int64]]:
+    """Return the rows of each batch of an epoch."""
+    return plan_batches(corpus.source.lengths, corpus.target.lengths, training.batch_tokens, training.seed, epoch)
 
 
 def plan_batches(

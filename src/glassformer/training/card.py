@@ -10,19 +10,18 @@ from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.ship.storage.records import TrainingData
-from glassformer.training.events import Change, Finished
+from glassformer.training.events import Finished
 from glassformer.training.prepare import Prepared
 
 
 def model_card(
     prepared: Prepared,
     finished: Finished,
-    changes: Sequence[Change] = (),
     more: str = "`history.jsonl` the events of the training",
 ) -> str:
     """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it.
 
-    `changes` are the settings that were changed when the run was resumed; `more` says what else is in the run.
+    `more` says what else is in the run.
     """
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
@@ -39,7 +38,6 @@ def model_card(
         else ""
     )
     invented = f", and {data.hallucinated_rows:,} hallucinated from them" if data.hallucinated_rows else ""
-    changed = "".join(f"| changed {change.when} | {change} |\n" for change in changes)
     return f"""# A model by glassformer
 
 It turns `{data.column_labels[0]}` into `{data.column_labels[1]}`.
@@ -55,7 +53,6 @@ It turns `{data.column_labels[0]}` into `{data.column_labels[1]}`.
 | model | encoder-decoder Transformer, {model.n_encoder_layers}+{model.n_decoder_layers} layers, \
 d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters:,} parameters |
 | training | {finished.step:,} steps in {finished.seconds:,.0f} s; reason for the end: {finished.reason} |
-{changed}\
 | weights | {finished.chosen} |
 | {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 {calibrated}

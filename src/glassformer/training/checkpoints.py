@@ -1,12 +1,11 @@
-"""The resume file: weights, optimizer, tokenizers, random state, settings, their changes and position of a run.
+"""The resume file: weights, optimizer, tokenizers, random state, settings and position of a run.
 
 The file before the newest one is kept too. It is read when the newest one is damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +19,6 @@ from glassformer.ship.storage.container import Arrays, read_tensors, write_tenso
 from glassformer.ship.storage.modelfile import tokenizers_from_dict
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
-from glassformer.training.events import Change
 from glassformer.training.processes import Processes
 
 RESUME_FORMAT = "glassformer-resume/2"
@@ -32,9 +30,7 @@ class Position:
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
     the number of validations since the best one, `right` that of the last ones in a row with every answer right and no
-    lower loss. `parts` is not empty when training.batch_tokens changed in this epoch:
-    for each earlier size, the size and the number of its batches that were done. `batch` counts those after them.
-    `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
+    lower loss. `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -47,22 +43,9 @@ class Position:
     best_loss: float | None = None
     without_gain: int = 0
     right: int = 0
-    parts: list[tuple[int, int]] = field(default_factory=list)
     rate_factor: float = 1.0
     max_tokens: int | None = None
     batch_parts: int | None = None
-
-    def apply(self, changes: Iterable[Change]) -> None:
-        """Continue with changed settings: patience counts again, a new learning rate is not scaled, batches are new."""
-        before = {change.setting: change.before for change in changes}
-        self.without_gain = self.right = 0
-        if "training.learning_rate" in before:
-            self.rate_factor = 1.0
-        if self.batch and "training.batch_tokens" in before:
-            self.parts.append((before["training.batch_tokens"], self.batch))
-            self.batch = 0
-        if "training.batch_parts" in before:
-            self.batch_parts = None
 
     def go_to(self, other: Position) -> None:
         """Take the values of another position."""
@@ -82,7 +65,6 @@ class SavedRun(BaseModel):
     data: dict[str, str]
     settings: Settings
     tokenizers: dict[str, Any]
-    changes: tuple[Change, ...] = ()
     environment: dict[str, str] = {}
     _damage: str | None = PrivateAttr(default=None)
 

@@ -4,37 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
-
-from pydantic import ConfigDict
+from typing import Any, NamedTuple
 
 from glassformer.inference.metrics import exact_matches
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting of a resumed run that was changed after `step` updates, at `time` (UTC)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-
-    setting: str
-    before: Any
-    after: Any
-    step: int
-    time: str
-
-    def __str__(self) -> str:
-        return f"{self.setting}: {shown_value(self.before)} → {shown_value(self.after)}"
-
-    @property
-    def when(self) -> str:
-        """Step and time, for people."""
-        return f"after step {self.step:,}, {self.time}"
-
-
-def shown_value(value: Any) -> str:
-    """Return the value of a setting, for people."""
-    return "unset" if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -58,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Started(Event):
-    """Training begins, or continues in a resumed run, of which `changes` are the settings that are changed."""
+    """Training begins, or continues in a resumed run, of which `changes` says what settings are changed."""
 
     train_rows: int
     valid_rows: int
@@ -68,7 +40,7 @@ class Started(Event):
     device: str
     precision: str
     resumed: bool
-    changes: tuple[Change, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

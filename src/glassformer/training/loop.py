@@ -23,7 +23,6 @@ from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text.vocabulary import copied_ids
 from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.events import (
-    Change,
     Event,
     Finished,
     Progress,
@@ -37,11 +36,11 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.meter import Clock, Meter, Update
-from glassformer.training.output import Output, best_model, chosen_mean, kept_weights
+from glassformer.training.output import Output, best_model, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 from glassformer.training.update import Sums, Updater
-from glassformer.training.validation import Validator
+from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
 SMALL_FALL = 0.001  # of the loss, in nats per token, that is none where every answer is right
@@ -89,7 +88,7 @@ class Run:
         start: ModelFile | None = None,
         resume: bool = False,
         overwrite: bool = False,
-        changes: tuple[Change, ...] = (),
+        changes: tuple[str, ...] = (),
         processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
         self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
@@ -99,7 +98,7 @@ class Run:
         self.updater = first_updater(prepared, device, start, processes)
         self.model = self.updater.model
         self.position = Position()
-        self.changes = self.new_changes = changes
+        self.changes = changes
         self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
@@ -138,30 +137,27 @@ class Run:
         self.output.open(resumed=self.resumed, overwrite=self.overwrite)
         has_model = self.processes.from_first(self.directory.model.exists())  # the others wait for it
         if self.resumed:
-            self._apply_changes(self._load())
+            self._load()
             if not has_model:  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
+            if self.changes:
+                self._continue_changed(has_model=has_model)
         self.output.data()
 
-    def _apply_changes(self, saved: SavedRun) -> None:
-        """Continue with the settings of this run. Without the card, the weights are chosen again at the end."""
-        directory, position = self.directory, self.position
-        if saved.settings == self.settings:
-            self.new_changes = ()
-        self.changes = (*saved.changes, *self.new_changes)
-        if self.new_changes:
-            if self.output.writes:
-                directory.card.unlink(missing_ok=True)
-            position.apply(self.new_changes)
-            self.updater.take(position)
-            mean = self._from_first(lambda: chosen_mean(directory))
-            if mean is not None:
-                measured = self.validator.measure_weights(mean)
-                position.best_value, position.best_loss = measured.value, measured.loss
-            self._save()
-            self._save()  # so that the previous checkpoint has the changes, too
-        if self.changes or not directory.recipe.exists():
-            self.output.recipe(self.changes)
+    def _continue_changed(self, *, has_model: bool) -> None:
+        """Continue with changed settings: patience counts again, and the weights are chosen again at the end.
+
+        A mean that a run chose when it ended is the best validation until there is a better one.
+        """
+        position = self.position
+        position.without_gain = position.right = 0
+        self.output.changed_recipe()
+        best, metrics, *_ = self._from_first(self._best) if has_model else ({}, Metrics())
+        if metrics.chosen not in (None, BEST_VALIDATION):
+            measured = self.validator.measure_weights(best)
+            position.best_value, position.best_loss = measured.value, measured.loss
+        self._save()
+        self._save()  # so that the previous checkpoint has the changes, too
 
     def _events(self) -> Iterator[Event]:
         yield self._started()
@@ -215,7 +211,7 @@ class Run:
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
             resumed=self.resumed,
-            changes=self.new_changes,
+            changes=self.changes,
         )
 
     @property
@@ -237,11 +233,11 @@ class Run:
     def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
         """Yield the batches of each remaining update of this epoch; the position advances before each update."""
         position, accumulate = self.position, self.settings.training.accumulate
-        plan = batches_of_epoch(self.prepared.train, self.settings.training, position.epoch, position.parts)
+        plan = batches_of_epoch(self.prepared.train, self.settings.training, position.epoch)
         for first in range(position.batch, len(plan), accumulate):
             position.batch = first + accumulate
             if position.batch >= len(plan):
-                position.epoch, position.batch, position.parts = position.epoch + 1, 0, []
+                position.epoch, position.batch = position.epoch + 1, 0
             yield plan[first : first + accumulate]
 
     def _reason_to_end(self) -> str | None:
@@ -377,7 +373,7 @@ class Run:
         finished = Finished(
             position.step, position.seconds, reason, metrics.chosen, metric, metrics.value, path, calibrated
         )
-        self.output.card(finished, self.changes)
+        self.output.card(finished)
         return finished
 
     def _calibrate(self, weights: Arrays) -> Calibration | None:
@@ -392,14 +388,13 @@ class Run:
         """Return what the first process reads from the run directory, which may be on another machine."""
         return self.processes.from_first(read() if self.processes.is_first else None)  # type: ignore[return-value]
 
-    def _load(self) -> SavedRun:
+    def _load(self) -> None:
         """Read the newest checkpoint: weights, optimizer, random state, position."""
         saved = load_resume(self.directory.resume, self.model, self.updater.optimizer, self.processes)
         if saved.damage:
             self.output.restore_previous()
         self.position.go_to(saved.position)
         self.updater.take(self.position)
-        return saved
 
     def _save(self) -> Saved:
         path, prepared = self.directory.resume, self.prepared
@@ -410,7 +405,6 @@ class Run:
             data=dict(prepared.tables),
             settings=self.settings,
             tokenizers=tokenizers_to_dict(*prepared.tokenizers),
-            changes=self.changes,
             environment=self.processes.environment(),
         )
         if self.output.writes:

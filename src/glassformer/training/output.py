@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,8 @@ from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
 from glassformer.training.checkpoints import newest_step
-from glassformer.training.events import Change, Event, Finished
+from glassformer.training.events import Event, Finished
 from glassformer.training.prepare import Prepared
-from glassformer.training.validation import BEST_VALIDATION
-
-NO_MEAN = (None, BEST_VALIDATION)  # what a model says that was chosen, unless it is a mean
 
 
 class Output:
@@ -75,12 +72,14 @@ class Output:
                 self.directory.repair_history()
             else:
                 self.directory.create(overwrite=overwrite)
-                self.recipe(())
+            if not self.directory.recipe.exists():
+                write_text(self.directory.recipe, recipe_of(self.prepared.settings, self.init))
 
-    def recipe(self, changes: Sequence[Change]) -> None:
-        """Write the recipe, with the changes of the settings since the run began."""
+    def changed_recipe(self) -> None:
+        """Write the recipe of changed settings. Without the card, the weights are chosen again at the end."""
         if self.writes:
-            write_text(self.directory.recipe, recipe_of(self.prepared.settings, changes, self.init))
+            write_text(self.directory.recipe, recipe_of(self.prepared.settings))
+            self.directory.card.unlink(missing_ok=True)
 
     def data(self) -> None:
         """Write the ledger, the hashes of the sources and held-out rows."""
@@ -127,10 +126,10 @@ class Output:
                 write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
             self.prepared.model_file(weights, metrics, calibration).save(self.directory.model)
 
-    def card(self, finished: Finished, changes: Sequence[Change]) -> None:
+    def card(self, finished: Finished) -> None:
         """Write the model card. The previous checkpoint of a run that has ended is not needed."""
         if self.writes:
-            write_text(self.directory.card, model_card(self.prepared, finished, changes))
+            write_text(self.directory.card, model_card(self.prepared, finished))
             self.directory.previous_resume.unlink(missing_ok=True)
 
 
@@ -139,12 +138,9 @@ class Output:
 _INIT = "# Starts from the model: "
 
 
-def recipe_of(settings: Settings, changes: Iterable[Change], init: Path | None = None) -> str:
-    """Return the recipe of a run as TOML, with comments at the top: the model to start from, or what has changed."""
-    lines = [f"#   {change} ({change.when})\n" for change in changes]
-    header = [f"{_INIT}{json.dumps(str(init))}\n\n"] if init else []
-    header += ["# Changed when the run was resumed:\n", *lines, "\n"] if lines else []
-    return "".join(header) + settings.to_toml()
+def recipe_of(settings: Settings, init: Path | None = None) -> str:
+    """Return the recipe of a run as TOML, with a comment at the top: the model to start from."""
+    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml()
 
 
 def init_of(recipe: Path) -> str | None:
@@ -163,13 +159,6 @@ def init_of(recipe: Path) -> str | None:
 def best_model(directory: RunDirectory) -> ModelFile:
     """Read the model of a run. Raises ModelFileError, which says how the run writes it again."""
     return _load(directory.model, "delete it and resume the run: it is written again")
-
-
-def chosen_mean(directory: RunDirectory) -> Arrays | None:
-    """Return the mean that a run chose as its model when it ended; None if it has not ended, or chose no mean."""
-    if not directory.model.exists() or (chosen := ModelFile.load(directory.model)).metrics.chosen in NO_MEAN:
-        return None
-    return chosen.tensors
 
 
 def kept_weights(directory: RunDirectory) -> list[Arrays]:
