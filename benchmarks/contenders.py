@@ -16,7 +16,7 @@ from benchmarks.ours import OurDecoder, OurTrainer
 from benchmarks.tasks import Rows, Task
 from benchmarks.torch_layers import TorchLayersDecoder, TorchLayersTrainer
 from benchmarks.turns import Absent
-from glassformer.inference.engines.torch import has_fast_bfloat16, resolve_precision
+from glassformer.devices import has_fast_bfloat16, resolve_precision
 
 
 class Trainer(Protocol):

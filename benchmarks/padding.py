@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from glassformer.paper.kernels.packing import Layout
 
 from benchmarks.tasks import TASKS, Task
 from glassformer.before.advise import advise
 from glassformer.data.tables import read_table
-from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.training.prepare import prepare
 

@@ -18,10 +18,10 @@ from benchmarks.trained import default_dates
 from benchmarks.turns import Absent, Act, Measured
 from glassformer import explain
 from glassformer.glassbox.report import write_report
-from glassformer.inference.engines.torch import get_weights
 from glassformer.paper.model import Transformer
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.weights import get_weights
 
 CHROMIUM = Path("/usr/bin/chromium")
 EDIT = "head decoder.0.cross 0 off"

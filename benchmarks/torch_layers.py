@@ -13,8 +13,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from benchmarks.tasks import Rows, Task
 from glassformer.data.corpus import Sequences
+from glassformer.devices import autocast
 from glassformer.inference.encoding import default_max_new_tokens
-from glassformer.inference.engines.torch import autocast, pad
+from glassformer.inference.engines.torch import pad
 from glassformer.paper.model import sinusoids
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.container import Arrays

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.inference.engines.torch import get_weights
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.ship.storage.records import TrainingData
+from glassformer.ship.storage.weights import get_weights
 from glassformer.text import Tokenizer, learn
 from glassformer.text.vocabulary import copied_ids
 

@@ -10,10 +10,10 @@ from glassformer.before.grow import grow_model
 from glassformer.before.members import train
 from glassformer.before.plan import plan
 from glassformer.errors import TableError
-from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import SideSettings
 from glassformer.ship.storage.modelfile import TARGET_IDS, ModelFile
+from glassformer.ship.storage.weights import build_model
 from glassformer.text import grow, learn, learn_both
 from glassformer.text.inputs import inputs_of, learn_inputs
 from glassformer.text.vocabulary import copied_ids

@@ -9,9 +9,9 @@ import torch
 from torch.testing import assert_close
 
 from benchmarks import marian, torch_layers
-from glassformer.inference.engines.torch import get_weights
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, SideSettings
+from glassformer.ship.storage.weights import get_weights
 from glassformer.text import learn
 
 SIZE = 12

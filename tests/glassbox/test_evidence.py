@@ -14,10 +14,10 @@ from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.pytorch import gradient_times_input
 from glassformer.glassbox.trace import explain
 from glassformer.glassbox.whatif import Edits
-from glassformer.inference.engines.torch import build_model
 from glassformer.inference.translator import Translator
 from glassformer.paper import reference
 from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.weights import build_model
 from tests.glassbox.conftest import make_case
 
 

@@ -19,9 +19,9 @@ from glassformer.glassbox.schema import MASK_REASONS, OPS, Tensor, Trace, json_s
 from glassformer.glassbox.trace import explain
 from glassformer.inference import timelimit
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.engines.torch import build_model
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import Translator
+from glassformer.ship.storage.weights import build_model
 from tests.glassbox.conftest import make_case, make_model
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")

@@ -23,7 +23,7 @@ from glassformer.glassbox.whatif import (
     attentions,
     parse_edit,
 )
-from glassformer.inference.engines.torch import build_model
+from glassformer.ship.storage.weights import build_model
 from tests.glassbox.conftest import make_model
 
 WORDS = {

@@ -18,7 +18,6 @@ from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import copying, reference
 from glassformer.paper import model as model_module
@@ -27,6 +26,7 @@ from glassformer.paper.kernels import dropout as dropout_kernel
 from glassformer.paper.model import MultiHeadAttention, Transformer, attention, sinusoids
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
+from glassformer.ship.storage.weights import get_weights
 
 SIZE = 13  # of both vocabularies
 small = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 16}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from glassformer.paper.kernels.cpu import batch_parts
 
 from glassformer.before.members import train
-from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
 from tests.training import test_loop

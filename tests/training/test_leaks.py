@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from glassformer.paper.kernels.packed_attention import PackedAttention
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.data.datasets import dates
-from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.model import Transformer
 from glassformer.text import learn_both
 from glassformer.training.objective import teacher_forced

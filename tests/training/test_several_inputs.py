@@ -13,11 +13,11 @@ from glassformer.before.plan import plan
 from glassformer.data.tables import read_table
 from glassformer.errors import TextError, UsageError
 from glassformer.glassbox.trace import explain
-from glassformer.inference.engines.torch import build_model
 from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.weights import build_model
 from glassformer.text.inputs import compose
 from tests.training.test_loop import PAIRS as ONE_INPUT
 from tests.training.test_loop import settings

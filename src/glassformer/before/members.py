@@ -35,8 +35,8 @@ from glassformer.before.resume import check_tables, differences, got_and_expecte
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table
+from glassformer.devices import find_device
 from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError, counted
-from glassformer.inference.engines.torch import find_device
 from glassformer.inference.metrics import group_by_source, quick_metric
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import Settings

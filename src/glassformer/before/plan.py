@@ -31,9 +31,9 @@ from glassformer.data.column_settings import settings_of, settings_of_model
 from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table
+from glassformer.devices import find_device
 from glassformer.errors import ModelFileError, SettingsError, UsageError
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.engines.torch import find_device
 from glassformer.inference.evaluation import Report, evaluate
 from glassformer.inference.metrics import has_four_tokens
 from glassformer.inference.translator import Translator

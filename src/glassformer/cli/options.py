@@ -270,7 +270,7 @@ class Training(Columns):
         """The settings that are given: the recipe, `--set` over it, and options over both. The device is checked."""
         from glassformer.before.recipes import find_recipe
         from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
-        from glassformer.inference.engines.torch import find_device
+        from glassformer.devices import find_device
 
         base = read_recipe(find_recipe(self.recipe)) if self.recipe is not None else {}
         options = {"data": self.data, "training": given(seed=self.seed, precision=self.precision)}

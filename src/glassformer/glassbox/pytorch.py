@@ -16,9 +16,9 @@ from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import Check
-from glassformer.inference.engines.torch import build_model
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.model import Transformer
+from glassformer.paper.model import Transformer, padded
+from glassformer.ship.storage.weights import build_model
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 POSITIONS_TOGETHER = 256  # of several copies of a sentence, on either side, whose gradients are computed at once
@@ -40,7 +40,7 @@ class PyTorchModel:
         """The recorded logits against those of the PyTorch model, within 1e-5 relative + 1e-4."""
         with torch.inference_mode():
             source, visible = torch.tensor([self.forward.ids]), torch.from_numpy(self.forward.visible)[None]
-            logits = self.model(source, visible, torch.tensor([list(fed)]))[0].double().numpy()
+            logits = self.model(source, torch.tensor([list(fed)]), padded(visible, len(fed)))[0].double().numpy()
         recorded = recorder.arrays["logits"]
         difference = np.abs(logits - recorded)
         allowed = RELATIVE * np.abs(recorded) + ABSOLUTE
@@ -86,12 +86,14 @@ def _gradients(
 
     with torch.enable_grad():
         handle = model.source_embedding.register_forward_hook(keep)
-        source_visible = torch.from_numpy(visible).expand(n, -1)
-        memory = model.encode(torch.tensor([list(source)] * n), source_visible)
+        seen = padded(torch.from_numpy(visible).expand(n, -1), len(fed))
+        memory = model.encode(torch.tensor([list(source)] * n), seen.source)
         handle.remove()  # with one matrix for all, the target's rows come from the same module
-        hidden = model.decode(torch.tensor([list(fed)] * n), memory, source_visible)
+        hidden = model.decode(torch.tensor([list(fed)] * n), memory, seen.target, seen.cross)
         hidden = hidden[range(n), rows][:, None]
-        copies = model.copies(hidden, memory, torch.tensor([list(source)] * n), source_visible)
+        copies = model.copy_mechanism and model.copy_mechanism(
+            hidden, memory, torch.tensor([list(source)] * n), seen.cross
+        )
         log_probs = model.project(hidden, copies)[:, 0].log_softmax(dim=1)
         (gradients,) = torch.autograd.grad(log_probs[range(n), targets].sum(), embeddings)
     return gradients, embeddings[0]

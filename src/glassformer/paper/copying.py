@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
+
+    from glassformer.paper.model import Padded
 
 Copies = tuple[Tensor, Tensor]
 """Score and target id of each source position, `[*tokens S]` both; the token of a negative id cannot be copied."""
@@ -36,24 +37,15 @@ class CopyMechanism(nn.Module):
 
     def forward(
         self,
-        hidden: Float[Tensor, "*tokens D"],
-        memory: Float[Tensor, "*memory_tokens D"],
-        source: Int[Tensor, "*memory_tokens"],
-        visible: Bool[Tensor, "B S"] | None = None,
-        layout: Layout | None = None,
-        memory_layout: Layout | None = None,
+        hidden: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        source: Int[Tensor, "B S"],
+        seen: Padded,
     ) -> Copies:
         """Return score and target id of each source position, for each hidden state."""
         keys, ids = self.w_k(memory), self.target_ids[source]
-        if layout is not None and memory_layout is not None:
-            hidden, keys, ids = layout.pad(hidden), memory_layout.pad(keys), memory_layout.pad(ids[:, None])[:, :, 0]
-        if visible is not None:
-            ids = ids.masked_fill(~visible, -1)
         scores = (hidden @ keys.transpose(1, 2)).float() / math.sqrt(hidden.shape[2])
-        ids = ids[:, None].expand_as(scores)
-        if layout is None:
-            return scores, ids
-        return layout.pack(scores)[: layout.n_tokens], layout.pack(ids)[: layout.n_tokens]
+        return scores, ids[:, None].masked_fill(~seen.visible, -1).expand_as(scores)
 
 
 def add_copies(

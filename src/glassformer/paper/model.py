@@ -2,40 +2,33 @@
 
     3.2.1  attention             softmax(Q Kᵀ / sqrt(d_k)) V
     3.2.2  MultiHeadAttention    every head reads all of its inputs through its own projections
+    3.2.3  Padded, padded        who sees whom: a token of the source the source, of the target those before it
     3.3    FeedForward           max(0, x W_1 + b_1) W_2 + b_2
     3.1    add_and_norm          LayerNorm(x + Dropout(Sublayer(x)))
     3.1    EncoderLayer, DecoderLayer
     3.5    sinusoids             position encodings
     3.4    Transformer           embeddings, both stacks, the output projection
 
-Axes: B batch · S source positions · T target positions · P tokens of a batch, packed · H heads ·
-V vocabulary · D d_model. `memory` is the encoder's output. A mask is `*_visible`: True means "may attend"; sequences
-are padded on the right.
+Axes: B batch · S source positions · T target positions · H heads · V vocabulary · D d_model. `memory` is the encoder's
+output. A mask is `visible`: True means "may attend"; sequences are padded on the right.
 
-Only attention reads other positions. Everything else computes one token at a time, so the layers also take packed
-tokens, `[P D]` instead of `[B T D]`, together with their `Layout`.
-
-This module does not depend on losses, optimizers, tokenizers, devices or files. Fast implementations are in `kernels`.
+Only attention reads other positions; everything else computes one token at a time. So layers take tokens in any order,
+`[*tokens D]`, and an object that knows who sees whom (`Visibility`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
-from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.copying import Copies, CopyMechanism, add_copies
-from glassformer.paper.kernels.attention import fastest_attention
-from glassformer.paper.kernels.dropout import Dropout
-from glassformer.paper.kernels.packed_attention import PackedAttention
-from glassformer.paper.kernels.packing import Layout
-from glassformer.paper.kernels.products import side_by_side
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
@@ -46,66 +39,97 @@ def attention(
     query: Float[Tensor, "B H T d_k"],
     key: Float[Tensor, "B H S d_k"],
     value: Float[Tensor, "B H S d_v"],
-    visible: Bool[Tensor, "B #H #T S"] | None = None,
-    *,
-    causal: bool = False,
-    dropout: float = 0.0,
+    visible: Bool[Tensor, "B #H #T S"],
+    dropout: Callable[[Tensor], Tensor] = nn.Identity(),  # noqa: B008  (it has no state)
 ) -> Float[Tensor, "B H T d_v"]:
     """Scaled dot-product attention (section 3.2.1, equation 1): softmax(Q Kᵀ / sqrt(d_k)) V.
 
-    The softmax is over the keys that a query may attend to: those `visible`, or, if `causal`, those up to its own
-    position; one of the two may be given. A query without a visible key gives zeros, never NaN. `dropout` is the
-    probability that a weight is dropped.
+    A query attends to the keys that are visible to it. One without any gives zeros, never NaN.
     """
-    return fastest_attention(query, key, value, visible, causal, dropout)
+    scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[3])  # [B H T S]
+    scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=3).masked_fill(~visible, 0.0)
+    return dropout(weights) @ value
+
+
+class Visibility(Protocol):
+    """Who sees whom: the tokens that attend, and those that they may attend to."""
+
+    @property
+    def length(self) -> int:
+        """The positions of the longest of the sequences that are seen."""
+        ...
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, n_heads: int, dropout: nn.Module) -> Tensor:
+        """Compute `attention` of all heads, which are side by side in the last axis of all arguments and the result."""
+        ...
+
+    def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "*tokens D"]:
+        """Return the row of each token's position."""
+        ...
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2: Concat(head_1, …, head_h) W_O, head_i = attention(x W_Q_i, memory W_K_i, memory W_V_i).
+    """Section 3.2.2: Concat(head_1, …, head_h) W_O, head_i = attention(x W_Q_i, memory W_K_i, memory W_V_i)."""
 
-    `d_memory` is the width of what keys and values are made of; it may differ from d_model.
-    """
-
-    def __init__(self, settings: ModelSettings, d_memory: int | None = None) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.n_heads, self.dropout = settings.n_heads, settings.attention_dropout
-        self.widths = settings.d_k, settings.d_v
-        d_memory, bias = d_memory or settings.d_model, settings.attention_bias
+        self.n_heads, bias = settings.n_heads, settings.attention_bias  # Departure: bias
         self.w_q = nn.Linear(settings.d_model, settings.n_heads * settings.d_k, bias=bias)
-        self.w_k = nn.Linear(d_memory, settings.n_heads * settings.d_k, bias=bias)
-        self.w_v = nn.Linear(d_memory, settings.n_heads * settings.d_v, bias=bias)
+        self.w_k = nn.Linear(settings.d_model, settings.n_heads * settings.d_k, bias=bias)
+        self.w_v = nn.Linear(settings.d_model, settings.n_heads * settings.d_v, bias=bias)
         self.w_o = nn.Linear(settings.n_heads * settings.d_v, settings.d_model, bias=bias)
+        self.dropout = nn.Dropout(settings.attention_dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "*tokens D"],
-        memory: Float[Tensor, "*memory_tokens d_memory"] | None = None,
-        visible: Bool[Tensor, "B #H #T S"] | None = None,
-        *,
-        causal: bool = False,
-        layout: Layout | None = None,
-        memory_layout: Layout | None = None,
+        self, x: Float[Tensor, "*tokens D"], memory: Float[Tensor, "*memory_tokens D"], seen: Visibility
     ) -> Float[Tensor, "*tokens D"]:
-        """Compute attention of x to a memory; without one, self-attention."""
-        projections, n = [self.w_q, self.w_k, self.w_v], 3 if memory is None else 1
-        projected = [(projections[:n], side_by_side(projections[:n], x), layout)]
-        if memory is not None:
-            projected.append((projections[n:], side_by_side(projections[n:], memory), memory_layout))
-        dropout = self.dropout if self.training else 0.0
-        if layout is not None:
-            packed = PackedAttention(layout, memory_layout or layout, self.n_heads, *self.widths, causal, dropout)
-            if packed.serves(x):
-                return self.w_o(packed(*[y for _, y, _ in projected]))  # type: ignore[no-any-return]
-        query, key, value = (head for one in projected for head in self._heads(*one))
-        heads = attention(query, key, value, visible, causal=causal, dropout=dropout)
-        heads = heads.transpose(1, 2).flatten(2)  # [B T H·d_v]
-        return self.w_o(heads if layout is None else layout.pack(heads))  # type: ignore[no-any-return]
+        """Compute attention of x to a memory; in self-attention that is x."""
+        query, key, value = self.w_q(x), self.w_k(memory), self.w_v(memory)
+        return self.w_o(seen.attend(query, key, value, self.n_heads, self.dropout))  # type: ignore[no-any-return]
 
-    def _heads(self, projections: Sequence[nn.Linear], y: Tensor, layout: Layout | None) -> list[Tensor]:
-        """Each of the projections, which are side by side in y, as [B H T d]."""
-        y = y if layout is None else layout.pad(y)
-        parts = y.split([projection.out_features for projection in projections], dim=2)  # type: ignore[no-untyped-call]
-        return [part.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for part in parts]
+
+@dataclass(frozen=True)
+class Padded:
+    """Who sees whom among padded sequences."""
+
+    visible: Bool[Tensor, "B #T S"]
+
+    @property
+    def length(self) -> int:
+        return self.visible.shape[2]
+
+    def attend(
+        self,
+        query: Float[Tensor, "B T H*d_k"],
+        key: Float[Tensor, "B S H*d_k"],
+        value: Float[Tensor, "B S H*d_v"],
+        n_heads: int,
+        dropout: nn.Module,
+    ) -> Float[Tensor, "B T H*d_v"]:
+        heads = [x.unflatten(2, (n_heads, -1)).transpose(1, 2) for x in (query, key, value)]  # [B T H·d] -> [B H T d]
+        return attention(*heads, self.visible[:, None], dropout).transpose(1, 2).flatten(2)
+
+    def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "length D"]:
+        return table
+
+
+class Visibilities(NamedTuple):
+    """Who sees whom in all attention of the model: in the encoder, in the decoder, and from decoder to encoder."""
+
+    source: Visibility
+    target: Visibility
+    cross: Visibility
+
+
+def padded(source_visible: Bool[Tensor, "B S"], target_length: int) -> Visibilities:
+    """Section 3.2.3: all see the tokens of the source that are visible; a target position sees itself and those before.
+
+    Padding on the right of the target needs no mask: no token sees it.
+    """
+    source = Padded(source_visible[:, None])
+    causal = source_visible.new_ones(1, target_length, target_length).tril()
+    return Visibilities(source, Padded(causal), source)
 
 
 class FeedForward(nn.Module):
@@ -117,7 +141,7 @@ class FeedForward(nn.Module):
         self.w_2 = nn.Linear(settings.d_ff, settings.d_model)
         activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
         self.activation = activations[settings.activation]  # Departure: gelu, swish
-        self.dropout = Dropout(settings.feed_forward_dropout)
+        self.dropout = nn.Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "*tokens D"]) -> Float[Tensor, "*tokens D"]:
         return self.w_2(self.dropout(self.activation(self.w_1(x))))  # type: ignore[no-any-return]
@@ -141,19 +165,11 @@ class EncoderLayer(nn.Module):
         self.self_attention_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
         self.feed_forward = FeedForward(settings)
         self.feed_forward_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.norm_first = settings.norm == "pre"
 
-    def forward(
-        self,
-        x: Float[Tensor, "*tokens D"],
-        visible: Bool[Tensor, "B 1 1 S"] | None = None,
-        layout: Layout | None = None,
-    ) -> Float[Tensor, "*tokens D"]:
-        def attend(y: Tensor) -> Tensor:
-            return self.self_attention(y, visible=visible, layout=layout)  # type: ignore[no-any-return]
-
-        x = add_and_norm(self, self.self_attention_norm, x, attend)
+    def forward(self, x: Float[Tensor, "*tokens D"], seen: Visibility) -> Float[Tensor, "*tokens D"]:
+        x = add_and_norm(self, self.self_attention_norm, x, lambda y: self.self_attention(y, y, seen))
         return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
 
 
@@ -168,27 +184,18 @@ class DecoderLayer(nn.Module):
         self.cross_attention_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
         self.feed_forward = FeedForward(settings)
         self.feed_forward_norm = nn.LayerNorm(settings.d_model, settings.norm_eps)
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.norm_first = settings.norm == "pre"
 
     def forward(
         self,
         x: Float[Tensor, "*tokens D"],
         memory: Float[Tensor, "*memory_tokens D"],
-        memory_visible: Bool[Tensor, "B 1 1 S"] | None = None,
-        layout: Layout | None = None,
-        memory_layout: Layout | None = None,
+        seen: Visibility,
+        cross: Visibility,
     ) -> Float[Tensor, "*tokens D"]:
-        def attend(y: Tensor) -> Tensor:
-            return self.self_attention(y, causal=True, layout=layout)  # type: ignore[no-any-return]
-
-        def attend_to_memory(y: Tensor) -> Tensor:
-            return self.cross_attention(  # type: ignore[no-any-return]
-                y, memory, memory_visible, layout=layout, memory_layout=memory_layout
-            )
-
-        x = add_and_norm(self, self.self_attention_norm, x, attend)
-        x = add_and_norm(self, self.cross_attention_norm, x, attend_to_memory)
+        x = add_and_norm(self, self.self_attention_norm, x, lambda y: self.self_attention(y, y, seen))
+        x = add_and_norm(self, self.cross_attention_norm, x, lambda y: self.cross_attention(y, memory, cross))
         return add_and_norm(self, self.feed_forward_norm, x, self.feed_forward)
 
 
@@ -258,9 +265,8 @@ class Transformer(nn.Module):
         final_norm = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_eps) if final_norm else nn.Identity()
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
         self.copy_mechanism = CopyMechanism(settings, copied or [-1] * source_size) if settings.copy_mechanism else None
-        self.recompute = False
         self._initialize()
 
     def _initialize(self) -> None:
@@ -274,56 +280,39 @@ class Transformer(nn.Module):
                 nn.init.zeros_(parameter)
 
     def forward(
-        self, source: Int[Tensor, "B S"], source_visible: Bool[Tensor, "B S"] | None, target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
+        self, source: Int[Tensor, "*source_tokens"], target: Int[Tensor, "*tokens"], seen: Visibilities
+    ) -> Float[Tensor, "*tokens V"]:
         """Return the logits of the next token at each position of `target` (teacher forcing)."""
-        memory = self.encode(source, source_visible)
-        hidden = self.decode(target, memory, source_visible)
-        return self.project(hidden, self.copies(hidden, memory, source, source_visible))
+        return self.project(*self.hidden_states(source, target, seen))
 
-    def encode(
-        self,
-        source: Int[Tensor, "*tokens"],
-        source_visible: Bool[Tensor, "B S"] | None = None,
-        layout: Layout | None = None,
-    ) -> Float[Tensor, "*tokens D"]:
-        """Return the memory of framed source ids: padded `[B S]`, or packed `[P]` together with their layout."""
-        visible = None if source_visible is None else source_visible[:, None, None]  # for all heads and queries
-        x = self._embed(source, self.source_embedding, self.source_positions, layout)
-        x = self._run_layers(self.encoder, x, visible, layout)
+    def hidden_states(
+        self, source: Int[Tensor, "*source_tokens"], target: Int[Tensor, "*tokens"], seen: Visibilities
+    ) -> tuple[Float[Tensor, "*tokens D"], Copies | None]:
+        """Return the decoder's hidden state at each position of `target`, and what its copy mechanism returns."""
+        memory = self.encode(source, seen.source)
+        hidden = self.decode(target, memory, seen.target, seen.cross)
+        copies = self.copy_mechanism(hidden, memory, source, seen.cross) if self.copy_mechanism else None
+        return hidden, copies
+
+    def encode(self, source: Int[Tensor, "*tokens"], seen: Visibility) -> Float[Tensor, "*tokens D"]:
+        """Return the memory of framed source ids."""
+        x = self._embed(source, self.source_embedding, self.source_positions, seen)
+        for layer in self.encoder:
+            x = layer(x, seen)
         return self.encoder_norm(x)  # type: ignore[no-any-return]
 
     def decode(
         self,
         target: Int[Tensor, "*tokens"],
         memory: Float[Tensor, "*memory_tokens D"],
-        memory_visible: Bool[Tensor, "B S"] | None = None,
-        layout: Layout | None = None,
-        memory_layout: Layout | None = None,
+        seen: Visibility,
+        cross: Visibility,
     ) -> Float[Tensor, "*tokens D"]:
-        """Return the hidden states of all target positions, padded or packed; position t sees positions up to t."""
-        visible = None if memory_visible is None else memory_visible[:, None, None]
-        x = self._embed(target, self.target_embedding, self.target_positions, layout)
-        x = self._run_layers(self.decoder, x, memory, visible, layout, memory_layout)
+        """Return the hidden states of all target positions."""
+        x = self._embed(target, self.target_embedding, self.target_positions, seen)
+        for layer in self.decoder:
+            x = layer(x, memory, seen, cross)
         return self.decoder_norm(x)  # type: ignore[no-any-return]
-
-    def forward_packed(
-        self,
-        source: Int[Tensor, " source_tokens"],
-        source_layout: Layout,
-        target: Int[Tensor, " tokens"],
-        target_layout: Layout,
-    ) -> tuple[Float[Tensor, "tokens D"], Copies | None]:
-        """Return the hidden state and the copies of each target token (teacher forcing), computed on packed tokens."""
-        visible, source = source_layout.visible, source_layout.fill(source)
-        memory = self.encode(source, visible, source_layout)
-        hidden = self.decode(target_layout.fill(target), memory, visible, target_layout, source_layout)
-        copies = self.copies(hidden, memory, source, visible, target_layout, source_layout)
-        return hidden[: target_layout.n_tokens], copies
-
-    def copies(self, hidden: Tensor, memory: Tensor, source: Tensor, *places: Any) -> Copies | None:
-        """Return what `CopyMechanism` returns for these; None for a model without."""
-        return None if self.copy_mechanism is None else self.copy_mechanism(hidden, memory, source, *places)
 
     def project(self, hidden: Float[Tensor, "*rows D"], copies: Copies | None = None) -> Float[Tensor, "*rows V"]:
         """Return the logits of hidden states."""
@@ -331,18 +320,10 @@ class Transformer(nn.Module):
         return logits if copies is None else add_copies(logits, *copies)
 
     def _embed(
-        self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Positions, layout: Layout | None
+        self, ids: Int[Tensor, "*tokens"], embedding: nn.Embedding, positions: Positions, seen: Visibility
     ) -> Float[Tensor, "*tokens D"]:
         """Section 3.4 and 3.5: embeddings · sqrt(d_model) + positions, dropout over the sum."""
         x = embedding(ids)
         if self.settings.scale_embeddings:
             x = x * math.sqrt(self.settings.d_model)
-        table = positions(ids.shape[1]) if layout is None else positions(layout.length)[layout.positions]
-        return self.dropout(x + table)  # type: ignore[no-any-return]
-
-    def _run_layers(self, layers: nn.ModuleList, x: Tensor, *inputs: Any) -> Tensor:
-        """Run the layers in order. With `recompute` the backward pass computes their activations again."""
-        recompute = self.recompute and torch.is_grad_enabled()
-        for layer in layers:
-            x = checkpoint(layer, x, *inputs, use_reentrant=False) if recompute else layer(x, *inputs)
-        return x
+        return self.dropout(x + seen.rows(positions(seen.length)))  # type: ignore[no-any-return]

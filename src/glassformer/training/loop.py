@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.data.batches import batches_of_epoch
+from glassformer.devices import resolve_precision
 from glassformer.errors import DivergedError, UsageError
-from glassformer.inference.engines.torch import TorchEngine, build_model, get_weights, resolve_precision, set_weights
 from glassformer.inference.translator import Translator
-from glassformer.paper.kernels.cpu import configure_memory, has_own_threads
 from glassformer.paper.model import Transformer
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
 from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.ship.storage.weights import build_model, get_weights, set_weights
 from glassformer.text.vocabulary import copied_ids
 from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.events import (
@@ -64,9 +64,7 @@ def initial_model(prepared: Prepared, start: ModelFile | None) -> Transformer:
 def first_updater(prepared: Prepared, device: torch.device, start: ModelFile | None, processes: Processes) -> Updater:
     """Return what updates the initial model, before the first update."""
     settings, training = prepared.settings, prepared.settings.training
-    configure_memory(training.batch_tokens * settings.model.d_model)
     model = initial_model(prepared, start).to(device)
-    model.recompute = training.recompute
     updater = Updater(model, prepared.train, settings, device, processes)
     processes.seed_apart(training.seed)
     return updater
@@ -99,7 +97,7 @@ class Run:
         self.model = self.updater.model
         self.position = Position()
         self.changes = changes
-        self.validator = Validator(prepared, TorchEngine.of([self.model], prepared.target_tokenizer, device), processes)
+        self.validator = Validator(prepared, self.updater.computation, processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._skipped_in_a_row = 0
         self._meter = Meter()
@@ -398,8 +396,7 @@ class Run:
 
     def _save(self) -> Saved:
         path, prepared = self.directory.resume, self.prepared
-        own_threads = has_own_threads(self.settings, self.device)  # elsewhere a batch has no parts
-        self.position.batch_parts = self.updater.batch_parts if own_threads else None
+        self.position.batch_parts = self.updater.computation.batch_parts
         saved = SavedRun(
             position=self.position,
             data=dict(prepared.tables),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
+from glassformer.devices import autocast, avoid_cudnn
 from glassformer.errors import RunError, is_out_of_memory
-from glassformer.inference.engines.torch import autocast, avoid_cudnn
-from glassformer.paper.kernels.cpu import OwnThreads, batch_parts, has_own_threads, one_thread
-from glassformer.paper.kernels.dropout import drawing_from
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.training.checkpoints import Position
-from glassformer.training.objective import learning_rate, summed_losses
+from glassformer.training.computation import computation_of
+from glassformer.training.objective import TeacherForced, learning_rate
 from glassformer.training.processes import Processes
 
 
@@ -37,9 +35,7 @@ class Updater:
     """Updates the weights of a model, from rows of one corpus.
 
     `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
-    None before. `rate_factor` multiplies the learning rate of the schedule. `batch_parts` is the number of parts of a
-    batch that are computed at the same time, by threads of their own: threads that share each matrix product wait for
-    each other at the end of each, and stand still next to a busy program.
+    None before. `rate_factor` multiplies the learning rate of the schedule. `computation` computes losses and gradients.
     """
 
     def __init__(
@@ -51,6 +47,7 @@ class Updater:
         processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
         self.model, self.corpus, self.settings, self.device = model, corpus, settings, device
+        self.computation = computation_of(model, settings, device)
         self.processes = processes
         training = settings.training
         self.optimizer = torch.optim.AdamW(
@@ -64,14 +61,11 @@ class Updater:
         avoid_cudnn(device)
         self.max_tokens: int | None = None
         self.rate_factor = 1.0
-        self.batch_parts = batch_parts(settings, device)
-        self.threads = OwnThreads()
 
     def take(self, position: Position) -> None:
         """Continue as the run did at a position."""
         self.rate_factor, self.max_tokens = position.rate_factor, position.max_tokens
-        parts = position.batch_parts if has_own_threads(self.settings, self.device) else None
-        self.batch_parts = parts or batch_parts(self.settings, self.device)
+        self.computation.resume(position.batch_parts)
 
     @property
     def learning_rate(self) -> float:
@@ -85,7 +79,7 @@ class Updater:
         memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
         single row does not fit; the weights are then those before the update.
         """
-        with one_thread() if has_own_threads(self.settings, self.device) else nullcontext():
+        with self.computation.threads():
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
             losses = self._accumulate(batches, n_tokens, step)
@@ -130,30 +124,16 @@ class Updater:
 
         `weight` is 0 for rows that do not count.
         """
-        if not 1 < self.batch_parts <= len(rows):
-            loss, sums = self._losses(rows, n_tokens, weight)
-            loss.backward()  # type: ignore[no-untyped-call]
-            return sums
-        parameters = list(self.model.parameters())
-        seeds = torch.randint(2**62, (self.batch_parts,)).tolist()
-
-        def gradient(part: int) -> tuple[tuple[Tensor | None, ...], Tensor]:
-            with drawing_from(seeds[part]):
-                loss, sums = self._losses(rows[part :: self.batch_parts], n_tokens, weight)
-            return torch.autograd.grad(loss, parameters, allow_unused=True), sums
-
-        found = self.threads.run(gradient, range(self.batch_parts), self._tokens_of(rows))
-        for gradients, _ in found:  # in this order, whichever was ready first
-            for parameter, each in zip(parameters, gradients, strict=True):
-                if each is not None:
-                    parameter.grad = each if parameter.grad is None else parameter.grad.add_(each)
-        return torch.stack([sums for _, sums in found]).sum(dim=0)
+        return self.computation.add_gradient(
+            lambda part: self._losses(part, n_tokens, weight), rows, self._tokens_of(rows)
+        )
 
     def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
         """Return the part of some rows in the mean loss of an update, and their summed losses: smoothed and plain."""
         training = self.settings.training
         with autocast(self.device, training.precision):
-            smoothed, plain = summed_losses(self.model, self.corpus, rows, self.device, training.label_smoothing)
+            packed = TeacherForced.of(self.corpus, rows, self.device)
+            smoothed, plain = self.computation.summed_losses(packed, training.label_smoothing)
         return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight
 
     # Memory

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,18 +18,20 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
+from glassformer.devices import CPU, autocast
 from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import Engine, search
 from glassformer.inference.engines.compiled import prepare
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.engines.torch import CPU, TorchEngine, autocast, get_weights, set_weights
 from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.paper.settings import DecodingSettings, Metric
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.records import Metrics
+from glassformer.ship.storage.weights import get_weights, set_weights
 from glassformer.text.inputs import readable
+from glassformer.training.computation import Computation
 from glassformer.training.events import Sample
-from glassformer.training.objective import summed_losses
+from glassformer.training.objective import TeacherForced
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
 
@@ -58,10 +60,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Validator:
-    """Measures the current weights of the engine's model. Each of the processes does a part of it."""
+    """Measures the current weights of a model in training. Each of the processes does a part of it."""
 
     prepared: Prepared
-    engine: TorchEngine
+    computation: Computation
     processes: Processes = field(default_factory=Processes)
 
     @property
@@ -115,7 +117,7 @@ class Validator:
 
     def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measured:
         """Measure other weights, as `measure` does; the model has its own ones afterwards."""
-        (model,) = self.engine.models
+        model = self.computation.model
         own = get_weights(model)
         set_weights(model, weights)
         measured = self.measure(as_used=as_used)
@@ -152,14 +154,20 @@ class Validator:
         self, sources: list[list[int]], decoding: DecodingSettings, max_new_tokens: int
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return ids and score of the best answer to each source; each process searches some of them."""
-        rank, count, (model,) = self.processes.rank, self.processes.count, self.engine.models
-        engine: Engine = replace(self.engine)  # a new one, because the weights have changed
-        if self.engine.device == CPU:
-            prepared = prepare(self.prepared.settings.model, get_weights(model))
-            engine = NumPyEngine([prepared], self.prepared.target_tokenizer)
+        rank, count = self.processes.rank, self.processes.count
+        engine = self._engine()
         found = search(engine, sources[rank::count], decoding, max_new_tokens)
         parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
         return [parts[row % count][row // count] for row in range(len(sources))]
+
+    def _engine(self) -> Engine:
+        """Return a new engine, because the weights have changed."""
+        model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
+        if device == CPU:
+            return NumPyEngine([prepare(self.prepared.settings.model, get_weights(model))], target)
+        from glassformer.inference.engines.torch import TorchEngine
+
+        return TorchEngine.of([model], target, device)
 
     def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:
         """Pair each answer with the nearest reference of its source: an answer is right when the two are equal."""
@@ -173,14 +181,15 @@ class Validator:
         ]
 
     def _loss(self, corpus: Corpus, rows: NDArray[np.int64]) -> float:
-        training, (model,) = self.prepared.settings.training, self.engine.models
+        training, computation = self.prepared.settings.training, self.computation
         lengths = corpus.source.lengths[rows], corpus.target.lengths[rows]
         total, n_tokens = 0.0, 0
         rank, count = self.processes.rank, self.processes.count
-        model.eval()
-        with torch.no_grad(), autocast(self.engine.device, training.precision):
+        computation.model.eval()
+        with torch.no_grad(), autocast(computation.device, training.precision):
             for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0)[rank::count]:
-                total += float(summed_losses(model, corpus, rows[batch], self.engine.device, label_smoothing=0.0)[1])
+                packed = TeacherForced.of(corpus, rows[batch], computation.device)
+                total += float(computation.summed_losses(packed, label_smoothing=0.0)[1])
                 n_tokens += int((lengths[1][batch] - 1).sum())
         total, n_all = self.processes.sum_numbers(total, n_tokens)
         return total / n_all

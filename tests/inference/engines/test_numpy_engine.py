@@ -24,12 +24,12 @@ from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch import get_weights
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
 from glassformer.paper.search.log_probs import SORTED
 from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.ship.storage.weights import get_weights
 from tests.inference.engines.test_torch_cached import GRID, drawn, make
 from tests.inference.engines.test_torch_engine import (
     BOS,

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer.devices import autocast, avoid_cudnn, find_device, has_fast_bfloat16, resolve_precision
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
 from glassformer.inference import engines
 from glassformer.inference.engines import batches, search
@@ -26,19 +27,11 @@ from glassformer.inference.engines import torch as engine_module
 from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
 from glassformer.inference.engines.greedy_first import is_certain
-from glassformer.inference.engines.torch import (
-    TorchEngine,
-    autocast,
-    avoid_cudnn,
-    find_device,
-    get_weights,
-    has_fast_bfloat16,
-    resolve_precision,
-    set_weights,
-)
+from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.ship.storage.weights import get_weights, set_weights
 from glassformer.text import ascii68
 
 VOCABULARY, PAD, BOS, EOS, UNK = 12, 0, 1, 2, 3

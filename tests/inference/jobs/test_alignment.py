@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.inference.engines.torch import get_weights
 from glassformer.inference.jobs import alignment
 from glassformer.inference.jobs.alignment import align, cross_attention
 from glassformer.inference.jobs.layout import pharaoh
@@ -17,6 +16,7 @@ from glassformer.inference.jobs.sentences import joined
 from glassformer.inference.translator import EMPTY, Translation
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, SideSettings
+from glassformer.ship.storage.weights import get_weights
 from glassformer.text import learn
 
 BOS, EOS = 1, 2

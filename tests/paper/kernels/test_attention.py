@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from glassformer.paper.kernels.attention import fastest_attention
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
-
-from glassformer.paper.kernels.attention import fastest_attention
 
 
 def draw(seed: int, *size: int) -> Tensor:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-
 from glassformer.paper.kernels.cpu import (
     KEPT_BY_ONEDNN,
     KEPT_BY_PYTORCH,

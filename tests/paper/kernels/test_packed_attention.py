@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import Tensor
-
-from glassformer.paper.kernels import library as compiled
-from glassformer.paper.kernels import packed_attention
 from glassformer.paper.kernels.cpu import one_thread
 from glassformer.paper.kernels.library import library
 from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.kernels.packing import Layout
+from torch import Tensor
+
+from glassformer.paper.kernels import library as compiled
+from glassformer.paper.kernels import packed_attention
 from glassformer.paper.model import MultiHeadAttention
 from glassformer.paper.settings import ModelSettings
 

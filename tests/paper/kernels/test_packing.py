@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from glassformer.paper.kernels.packing import Layout, round_up
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.paper.kernels.packing import Layout, round_up
 from glassformer.paper.model import Transformer
 from tests.paper import test_model
 from tests.paper.test_model import GRID, SIZE

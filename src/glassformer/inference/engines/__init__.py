@@ -138,7 +138,7 @@ def _has_gpu() -> bool:
         return False
     if not has_pytorch():
         return False
-    from glassformer.inference.engines.torch import find_device
+    from glassformer.devices import find_device
 
     return find_device("auto").type != "cpu"
 
@@ -155,7 +155,8 @@ def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Eng
 
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
     check_pytorch("--engine torch")
-    from glassformer.inference.engines.torch import TorchEngine, find_device
+    from glassformer.devices import find_device
+    from glassformer.inference.engines.torch import TorchEngine
 
     return TorchEngine.of_files(model_files, find_device(device), precision)
 

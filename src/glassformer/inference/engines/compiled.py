@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.compiled import Number, Pointer, load_library
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference, Layer, Norm, Product, Weights
-from glassformer.paper.kernels.library import Number, Pointer, library
 from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.settings import ModelSettings
 
@@ -25,6 +26,17 @@ Array = NDArray[Any]
 
 PANEL = 16  # columns of a weight matrix that `step.c` multiplies at once
 ACTIVATIONS = "relu", "gelu", "swish"
+ARGUMENTS = {
+    "best": (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer),
+    "encode": (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer),
+    "step": (Pointer, Pointer, Number, Pointer, Pointer, Number, Number, *(Pointer,) * 5),
+}
+
+
+@cache
+def library() -> Any:
+    """Return the functions of `step.c`; None where they are not compiled, or not for this processor."""
+    return load_library("glassformer.inference.engines._compiled", ARGUMENTS)
 
 
 class _Product(ctypes.Structure):

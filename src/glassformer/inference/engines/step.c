@@ -8,15 +8,9 @@
 
    Axes: R rows · K inputs · N outputs · S source positions · T target positions · D d_model · V vocabulary. */
 
-#include "../../paper/kernels/vectors.h"
+#include "../../vectors.h"
 
 #define PANEL 16
-#define INTERFACE 3 /* of library.py: another one for each change of the structures or arguments of a C file */
-#if defined(__x86_64__)
-int glassformer_interface(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? INTERFACE : 0; }
-#else
-int glassformer_interface(void) { return INTERFACE; }
-#endif
 
 typedef struct {
     const float *panels, *bias; /* no bias: NULL */

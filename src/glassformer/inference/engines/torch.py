@@ -9,27 +9,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from glassformer.errors import DeviceError, SettingsError, is_out_of_memory, nearest
+from glassformer.devices import CPU, autocast, avoid_cudnn, resolve_precision
+from glassformer.errors import DeviceError, is_out_of_memory
+from glassformer.fast.threads import configure_memory, one_thread, take_one_thread
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.kernels.cpu import configure_memory, one_thread, take_one_thread
-from glassformer.paper.model import Transformer
+from glassformer.paper.model import Transformer, padded
 from glassformer.paper.search import (
     Guide,
     Hypothesis,
@@ -37,85 +35,16 @@ from glassformer.paper.search import (
     SearchConstraints,
     check_token_scores,
 )
-from glassformer.paper.settings import DecodingSettings, Precision
-from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.modelfile import TARGET_IDS, ModelFile
+from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.weights import build_model
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
-CPU = torch.device("cpu")
 T = TypeVar("T")
 SCORING_WIDTH = 4  # hypotheses that a scored pair counts as: it has logits at all its positions at once
-
-
-def find_device(name: str) -> torch.device:
-    """Return the device called `name` ("auto", "cpu", "cuda", "cuda:1", "mps"). Raises DeviceError otherwise."""
-    if name == "cpu":  # after a look for a GPU, no child that is forked could use one
-        return CPU
-    available = ["cpu"]
-    if torch.cuda.is_available():
-        available += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    if torch.backends.mps.is_available():
-        available.append("mps")
-    if name == "auto":
-        return torch.device(next((best for best in ("cuda", "mps") if best in available), "cpu"))
-    if name not in available:
-        raise DeviceError(f"device {name!r} is not available", expected=", ".join(["auto", *available]))
-    return torch.device(name)
-
-
-def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether matrix products in bfloat16 are done in hardware."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-
-
-def resolve_precision(device: torch.device, precision: str) -> str:
-    """Return the precision that "auto" means on a device: bfloat16 where it is fast, float32 elsewhere.
-
-    Raises SettingsError for an unknown precision.
-    """
-    if precision not in get_args(Precision):
-        raise SettingsError(f"precision {precision!r} is not available", hint=nearest(precision, get_args(Precision)))
-    if precision == "auto":
-        precision = "bfloat16" if has_fast_bfloat16(device) else "float32"
-    if precision == "bfloat16" and device.type == "cpu" and not _has_sound_bfloat16():
-        return "float32"
-    return precision
-
-
-@functools.cache
-def _has_sound_bfloat16() -> bool:
-    """Whether a matrix product in bfloat16 is right on this CPU: where OMP_DYNAMIC is set, oneDNN's are not."""
-    x = torch.ones(512, 128, dtype=torch.bfloat16)
-    is_sound = bool(((x @ x.T) == 128).all())
-    if not is_sound:
-        reason = "OMP_DYNAMIC is set: unset it" if "OMP_DYNAMIC" in os.environ else "oneDNN"
-        warnings.warn(
-            f"matrix products in bfloat16 are wrong on this computer ({reason}); float32 is used", stacklevel=3
-        )
-    return is_sound
-
-
-def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
-    """Return a context in which matrix products are computed in `precision`."""
-    if resolve_precision(device, precision) == "float32":
-        return contextlib.nullcontext()
-    # The cache of autocast is one for all threads, and the first that leaves its context empties it.
-    return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=device.type != "cpu")
-
-
-def avoid_cudnn(device: torch.device) -> None:
-    """Let PyTorch not compute attention on a GPU by cuDNN, in this process.
-
-    It prefers cuDNN in bfloat16 on some GPUs, which prepares each new shape for tens of milliseconds. Most batches have
-    one: a step of training took 369 ms in place of 20 (docs/performance.md).
-    """
-    if device.type == "cuda":
-        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @dataclass(frozen=True)
@@ -214,7 +143,8 @@ class TorchEngine:
                 length = self._padded(lengths[rows[-1]])  # which depends on each pair alone
                 source, visible = pad([pairs[row][0] for row in rows], length, self.device)
                 target, _ = pad([pairs[row][1] for row in rows], length + 1, self.device)
-                logits = [model(source, visible, target[:, :-1]) for model in self.models]
+                seen = padded(visible, length)
+                logits = [model(source, target[:, :-1], seen) for model in self.models]
                 log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
                 return [each[: len(pairs[row][1]) - 1].tolist() for row, each in zip(rows, log_probs, strict=True)]
 
@@ -281,42 +211,6 @@ def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     highest = torch.stack(log_probs).amax(dim=0)
     total = sum((of_model - highest).exp() for of_model in log_probs)  # in the same order for every row
     return highest + cast("Tensor", total).log() - math.log(len(log_probs))
-
-
-def build_model(model_file: ModelFile) -> Transformer:
-    """Build the Transformer of a model file, in evaluation mode, on the CPU."""
-    sizes = len(model_file.source_tokenizer), len(model_file.target_tokenizer)
-    with _Undrawn():
-        model = Transformer(model_file.settings.model, *sizes)
-    set_weights(model, model_file.tensors)
-    return model.eval()
-
-
-class _Undrawn(TorchFunctionMode):
-    """While it is active no weights are drawn: for a large model that took longer than copying those of a file."""
-
-    def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in (Tensor.uniform_, nn.init.uniform_, nn.init.kaiming_uniform_, nn.init.normal_):
-            return args[0] if args else kwargs["tensor"]
-        return function(*args, **(kwargs or {}))
-
-
-def get_weights(model: Transformer) -> Arrays:
-    """Return copies of all tensors of a model file by name; a shared matrix is there once."""
-    return {name: value.detach().cpu().numpy().copy() for name, value in _named_tensors(model)}
-
-
-def set_weights(model: Transformer, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Copy the weights of `get_weights` into a model with the same settings."""
-    with torch.no_grad():
-        for name, tensor in _named_tensors(model):
-            tensor.copy_(torch.from_numpy(weights[name]))
-
-
-def _named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    yield from model.named_parameters()
-    if model.copy_mechanism is not None:
-        yield TARGET_IDS, model.copy_mechanism.target_ids
 
 
 def pad(

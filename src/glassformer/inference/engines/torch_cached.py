@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from glassformer.fast.packing import TokenLayout
 from glassformer.paper.copying import add_copies
-from glassformer.paper.kernels.packing import Layout
 from glassformer.paper.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class _Layer:
             return sublayer(norm(x), *inputs).add_(x)  # type: ignore[no-any-return]
         return norm(sublayer(x, *inputs).add_(x))
 
-    def encode(self, x: Tensor, layout: Layout, mask: Tensor | None) -> Tensor:
+    def encode(self, x: Tensor, layout: TokenLayout, mask: Tensor | None) -> Tensor:
         def attend(y: Tensor) -> Tensor:
             query, key, value = self.self_attention.split(layout.pad(self.self_attention.project(y)))
             return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask)))
@@ -125,7 +125,7 @@ class _Layer:
         x = self.add_and_norm(self.self_attention_norm, x, attend)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
 
-    def read_memory(self, memory: Float[Tensor, "P D"], layout: Layout) -> list[Tensor]:
+    def read_memory(self, memory: Float[Tensor, "P D"], layout: TokenLayout) -> list[Tensor]:
         """Keys and values of the memory for cross-attention, padded: [N S H d] each."""
         read = (layout.pad(product(memory)) for product in self.keys_values)
         return [x.view(*x.shape[:2], self.self_attention.n_heads, -1) for x in read]
@@ -238,7 +238,7 @@ class Inference:
     def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
         """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
         device = self.source_embedding.device
-        layout = Layout.of(torch.tensor([len(source) for source in sources]), length, device)
+        layout = TokenLayout.of(torch.tensor([len(source) for source in sources]), length, device)
         ids = torch.tensor([token for source in sources for token in source], device=device)
         visible, mask = layout.visible, None
         if visible is not None:

@@ -14,11 +14,11 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from glassformer.errors import EngineError, ModelFileError, SettingsError
-from glassformer.inference.engines.torch import build_model, get_weights
 from glassformer.inference.translator import Translator
 from glassformer.ship.agree import compare_with_transformers, random_texts
 from glassformer.ship.storage.importers.marian import import_marian, is_marian
 from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.weights import build_model, get_weights
 from tests.ship.storage.importers.conftest import write_marian
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from glassformer.paper.kernels.dropout import draw_seed, rounded
-from glassformer.paper.kernels.library import Number, Pointer, library
-from glassformer.paper.kernels.packing import Layout
+from glassformer.compiled import Number, Pointer
+from glassformer.fast.dropout import draw_seed, rounded
+from glassformer.fast.library import library
+from glassformer.fast.packing import TokenLayout
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -31,11 +32,11 @@ class _Task(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class PackedAttention:
+class CompiledAttention:
     """Attention of the sentences of one layout to those of another, which may be the same one."""
 
-    layout: Layout
-    memory_layout: Layout
+    layout: TokenLayout
+    memory_layout: TokenLayout
     n_heads: int
     d_k: int
     d_v: int
@@ -81,7 +82,7 @@ class PackedAttention:
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: Tensor, memory: Tensor | None, call: PackedAttention, drop: tuple[int, int]) -> Tensor:
+    def forward(ctx: Any, own: Tensor, memory: Tensor | None, call: CompiledAttention, drop: tuple[int, int]) -> Tensor:
         keys = -(-call.memory_layout.starts.diff() // LANES) * LANES
         weights = own.new_empty(call.n_heads * int((call.layout.starts.diff() * keys).sum()))
         ctx.call, ctx.drop = call, drop
@@ -102,7 +103,7 @@ class _Attention(torch.autograd.Function):
         return for_own, for_memory, None, None
 
 
-def _empty_rows(like: Tensor, layout: Layout, width: int) -> Tensor:
+def _empty_rows(like: Tensor, layout: TokenLayout, width: int) -> Tensor:
     """Return rows to be written; those after the tokens of a layout are zero."""
     rows = like.new_empty((len(like), width))
     rows[layout.n_tokens :] = 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TokenLayout:
     """The positions of the tokens of B sentences, packed sentence after sentence; `length` is that of the longest.
 
     `n_tokens` of the P rows are tokens. The rows after them fill P up to a round number and have no effect: for each
@@ -38,7 +38,9 @@ class Layout:
     padding: Tensor | None = None
 
     @classmethod
-    def of(cls, lengths: Int[Tensor, " B"], length: int | None = None, device: torch.device | None = None) -> Layout:
+    def of(
+        cls, lengths: Int[Tensor, " B"], length: int | None = None, device: torch.device | None = None
+    ) -> TokenLayout:
         """Create the layout of sentences of `lengths` (on the CPU), padded to the longest or to `length`."""
         length = length or int(lengths.max())
         real = torch.arange(length) < lengths[:, None]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
 
-from glassformer.paper.kernels.library import library
+from glassformer.fast.library import library
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -45,15 +45,11 @@ def drop(x: Float[Tensor, "*shape"], probability: float) -> Float[Tensor, "*shap
     return x * _survivors(x, *rate)
 
 
-class Dropout(nn.Module):
+class FastDropout(nn.Dropout):
     """`drop` in training; the identity in evaluation."""
 
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        self.probability = probability
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return drop(x, self.probability) if self.training else x
+    def forward(self, input: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:  # noqa: A002  (torch's name)
+        return drop(input, self.p) if self.training else input
 
 
 @cache

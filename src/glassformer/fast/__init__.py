@@ -1,0 +1,44 @@
+"""Drop-in replacements of named parts of the paper's model, for speed. Without this room everything works, slower.
+
+    attention           heads of packed sentences: `MultiHeadAttention`, `CopyMechanism`, and who sees whom
+    compiled_attention  attention of packed sentences on a CPU, in C
+    dropout             `nn.Dropout`, on a CPU in C
+    loss                output layer and cross-entropy, a few rows at a time
+    packing             tokens of a batch without padding, and where attention needs them padded
+    recompute           layers whose activations are computed again in the backward pass
+    threads             memory and threads of a CPU, and the parts of a batch that they compute
+
+Each equals a few lines of `paper/model.py` or PyTorch; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from glassformer.fast.attention import FastCopyMechanism, FastMultiHeadAttention
+from glassformer.fast.dropout import FastDropout
+from glassformer.fast.recompute import RecomputedDecoderLayer, RecomputedEncoderLayer
+from glassformer.paper.copying import CopyMechanism
+from glassformer.paper.model import DecoderLayer, EncoderLayer, MultiHeadAttention, Transformer
+
+REPLACEMENTS: dict[type[nn.Module], type[nn.Module]] = {
+    CopyMechanism: FastCopyMechanism,
+    MultiHeadAttention: FastMultiHeadAttention,
+    nn.Dropout: FastDropout,
+}
+RECOMPUTED: dict[type[nn.Module], type[nn.Module]] = {
+    DecoderLayer: RecomputedDecoderLayer,
+    EncoderLayer: RecomputedEncoderLayer,
+}
+
+
+def accelerate(model: Transformer, *, recompute: bool = False) -> Transformer:
+    """Replace the parts of a model, in place, by those that compute the same for packed sentences, faster.
+
+    Parameters, their names and their values stay. With `recompute` the backward pass computes the activations in layers
+    again, which needs less memory.
+    """
+    replacements = REPLACEMENTS | RECOMPUTED if recompute else REPLACEMENTS
+    for module in model.modules():
+        module.__class__ = replacements.get(type(module), type(module))
+    return model

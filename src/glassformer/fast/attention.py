@@ -1,0 +1,138 @@
+"""Attention (section 3.2.1, equation 1) of packed sentences, by the fastest kernel for a device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812  (the name that everybody knows)
+
+from glassformer.fast.compiled_attention import CompiledAttention
+from glassformer.fast.packing import TokenLayout
+from glassformer.paper.copying import Copies, CopyMechanism
+from glassformer.paper.model import MultiHeadAttention, Visibility
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+SHORT_ROW = 16  # scores; PyTorch's softmax of shorter rows, less than a vector of a CPU, is ten times slower
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Who sees whom among packed sentences: those of `layout` attend to those of `memory_layout`."""
+
+    layout: TokenLayout
+    memory_layout: TokenLayout
+    causal: bool = False
+
+    @property
+    def length(self) -> int:
+        return self.layout.length
+
+    @property
+    def visible(self) -> Bool[Tensor, "B 1 S"] | None:
+        """The visible positions of padded sentences; None where all are, or where causal attention needs no mask."""
+        visible = None if self.causal else self.memory_layout.visible
+        return None if visible is None else visible[:, None]
+
+    def attend(
+        self,
+        query: Float[Tensor, "P H*d_k"],
+        key: Float[Tensor, "M H*d_k"],
+        value: Float[Tensor, "M H*d_v"],
+        n_heads: int,
+        dropout: nn.Module,
+    ) -> Float[Tensor, "P H*d_v"]:
+        """Compute attention as matrix products of padded sentences."""
+        padded = self.layout.pad(query), self.memory_layout.pad(key), self.memory_layout.pad(value)
+        heads = [x.unflatten(2, (n_heads, -1)).transpose(1, 2) for x in padded]
+        visible = None if self.visible is None else self.visible[:, None]
+        return self.layout.pack(fastest_attention(*heads, visible, self.causal, dropout).transpose(1, 2).flatten(2))
+
+    def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "P D"]:
+        return table[self.layout.positions]
+
+
+def fastest_attention(
+    query: Float[Tensor, "B H T d_k"],
+    key: Float[Tensor, "B H S d_k"],
+    value: Float[Tensor, "B H S d_v"],
+    visible: Bool[Tensor, "B #H #T S"] | None,
+    causal: bool,
+    dropout: nn.Module,
+) -> Float[Tensor, "B H T d_v"]:
+    """softmax(Q Kᵀ / sqrt(d_k)) V of keys that are `visible`, or, if `causal`, up to the position of the query.
+
+    It is PyTorch's fused kernel, except with gradients on a CPU, where the backward pass of that kernel was measured to
+    be two to eight times slower than matrix products.
+    """
+    if query.device.type != "cpu" or not query.requires_grad:
+        rate = probability_of(dropout)
+        return F.scaled_dot_product_attention(query, key, value, visible, rate, is_causal=causal)
+    if causal:
+        visible = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+    scores = (query / math.sqrt(query.shape[3])) @ key.transpose(2, 3)
+    if visible is not None:  # adding is several times faster than filling, and e^-1e30 is 0
+        scores += torch.where(visible, 0.0, -1e30)
+    if (missing := SHORT_ROW - key.shape[2]) > 0:
+        scores = F.pad(scores, (0, missing), value=-math.inf)
+    output = dropout(scores.softmax(dim=3)[..., : key.shape[2]]) @ value
+    return output if visible is None or causal else output * visible.any(dim=3, keepdim=True)
+
+
+def probability_of(dropout: nn.Module) -> float:
+    """Return the probability with which a module drops now."""
+    return dropout.p if dropout.training and isinstance(dropout, nn.Dropout) else 0.0
+
+
+class FastMultiHeadAttention(MultiHeadAttention):
+    """Its queries, keys and values are one matrix product; on a CPU attention of packed sentences is in C."""
+
+    def forward(
+        self, x: Float[Tensor, "*tokens D"], memory: Float[Tensor, "*memory_tokens D"], seen: Visibility
+    ) -> Float[Tensor, "*tokens D"]:
+        if not isinstance(seen, Packed):
+            return super().forward(x, memory, seen)
+        projections = [self.w_q, self.w_k, self.w_v]
+        if x is memory:
+            joined = [side_by_side(projections, x)]
+        else:
+            joined = [self.w_q(x), side_by_side(projections[1:], memory)]
+        d_k, d_v = self.w_k.out_features // self.n_heads, self.w_v.out_features // self.n_heads
+        layouts = seen.layout, seen.memory_layout
+        compiled = CompiledAttention(*layouts, self.n_heads, d_k, d_v, seen.causal, probability_of(self.dropout))
+        if compiled.serves(x):
+            return self.w_o(compiled(*joined))  # type: ignore[no-any-return]
+        widths = [projection.out_features for projection in projections]
+        parts = joined[0].split(widths, 1) if x is memory else (joined[0], *joined[1].split(widths[1:], 1))  # type: ignore[no-untyped-call]
+        return self.w_o(seen.attend(*parts, self.n_heads, self.dropout))  # type: ignore[no-any-return]
+
+
+def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "tokens K"]) -> Float[Tensor, "tokens W"]:
+    """Return the outputs of all layers for x, concatenated in the last axis, by one matrix product."""
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = torch.cat([layer.bias for layer in layers]) if layers[0].bias is not None else None
+    return F.linear(x, weight, bias)
+
+
+class FastCopyMechanism(CopyMechanism):
+    """The scores of copying, of packed sentences."""
+
+    def forward(
+        self,
+        hidden: Float[Tensor, "*tokens D"],
+        memory: Float[Tensor, "*memory_tokens D"],
+        source: Int[Tensor, "*memory_tokens"],
+        seen: Packed,
+    ) -> Copies:
+        keys, ids = seen.memory_layout.pad(self.w_k(memory)), seen.memory_layout.pad(self.target_ids[source][:, None])
+        ids = ids.transpose(1, 2)  # [B S 1] -> [B 1 S]
+        if (visible := seen.memory_layout.visible) is not None:
+            ids = ids.masked_fill(~visible[:, None], -1)
+        scores = (seen.layout.pad(hidden) @ keys.transpose(1, 2)).float() / math.sqrt(hidden.shape[1])
+        return seen.layout.pack(scores), seen.layout.pack(ids.expand_as(scores))

@@ -1,0 +1,58 @@
+"""How losses and gradients of a training are computed: in plain PyTorch, or by `glassformer.fast`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.paper.model import Transformer
+from glassformer.paper.settings import Settings
+from glassformer.training.objective import TeacherForced, summed_losses
+
+Rows = NDArray[np.int64]
+
+
+class Computation:
+    """The losses of some rows and their gradients, by the paper's model as it is.
+
+    `batch_parts` is the number of parts of a batch that are computed at the same time; None where it has no parts.
+    """
+
+    batch_parts: int | None = None
+
+    def __init__(self, model: Transformer, settings: Settings, device: torch.device) -> None:
+        self.model, self.settings, self.device = model, settings, device
+
+    def resume(self, batch_parts: int | None) -> None:
+        """Compute batches in the parts of an interrupted run."""
+
+    def threads(self) -> AbstractContextManager[object]:
+        """Return the context in which an update is computed."""
+        return nullcontext()
+
+    def summed_losses(self, rows: TeacherForced, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """Return what `objective.summed_losses` does."""
+        return summed_losses(self.model, rows, label_smoothing)
+
+    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, n_tokens: int) -> Tensor:
+        """Add the gradient of some rows to the parameters; return what else `losses` returns for them.
+
+        `losses` returns the loss of some rows and their sums; `n_tokens` are the padded tokens of all `rows`.
+        """
+        loss, sums = losses(rows)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return sums
+
+
+def computation_of(model: Transformer, settings: Settings, device: torch.device) -> Computation:
+    """Return the fastest way to train a model on a device; the model is changed for it."""
+    try:
+        from glassformer.training.accelerated import Accelerated
+    except ImportError:
+        return Computation(model, settings, device)
+    return Accelerated(model, settings, device)
