@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from glassformer.paper.kernels.packing import Layout
 
 from benchmarks.tasks import TASKS, Task
 from glassformer.before.advise import advise
 from glassformer.data.tables import read_table
+from glassformer.fast.packing import TokenLayout
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.training.prepare import prepare
 
@@ -40,7 +40,7 @@ def measure(task: Task) -> dict[str, Any]:
         for side, lengths in (("source", task.corpus.source.lengths), ("target", task.corpus.target.lengths))
     }
     sides = task.corpus.source.lengths, task.corpus.target.lengths - 1  # the decoder is not fed <eos>
-    layouts = [Layout.of(torch.from_numpy(lengths[rows])) for rows in batches for lengths in sides]
+    layouts = [TokenLayout.of(torch.from_numpy(lengths[rows])) for rows in batches for lengths in sides]
     layers = {"layers": 1 - sum(each.n_tokens for each in layouts) / sum(len(each.positions) for each in layouts)}
     sizes = {"rows": len(task.corpus), "batches": len(batches)}
     return sizes | layers | {side: float(share) for side, share in shares.items()}

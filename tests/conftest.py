@@ -21,7 +21,7 @@ SHAPED_MODULES = (
     "glassformer.inference.engines.numpy_cached",
     "glassformer.inference.engines.torch_cached",
     "glassformer.inference.engines.torch",
-    "glassformer.paper.kernels",
+    "glassformer.fast",
     "glassformer.paper.model",
     "glassformer.paper.reference",
     "glassformer.training.objective",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.paper.model import Transformer
+from glassformer.paper.model import Transformer, padded
 from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
 from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
@@ -119,3 +119,11 @@ def listening_model(
             model.output_projection.weight[token] *= factor
         model.output_projection.weight *= sharp
     return ModelFile(settings, source, target, get_weights(model))
+
+
+def logits_of(
+    model: Transformer, source: torch.Tensor, target: torch.Tensor, visible: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The logits of padded sentences; without `visible` all of the source is."""
+    visible = torch.ones(source.shape, dtype=torch.bool) if visible is None else visible
+    return model(source, target, padded(visible.to(source.device), target.shape[1]))

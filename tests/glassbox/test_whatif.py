@@ -25,6 +25,7 @@ from glassformer.glassbox.whatif import (
 )
 from glassformer.ship.storage.weights import build_model
 from tests.glassbox.conftest import make_model
+from tests.untrained import logits_of
 
 WORDS = {
     "text x y": SetText("x y"),
@@ -87,7 +88,7 @@ def logits_of(model, trace):
     """The PyTorch model, fed what the decoder of a trace was fed."""
     ids = [torch.tensor([[token.id for token in each]]) for each in (trace.tokens.source, trace.tokens.target_in)]
     with torch.inference_mode():
-        return build_model(model)(ids[0], None, ids[1])[0].numpy()
+        return logits_of(build_model(model), ids[0], ids[1])[0].numpy()
 
 
 def with_zeros(model, *changes):

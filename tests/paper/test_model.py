@@ -21,12 +21,12 @@ from glassformer.errors import SettingsError, TextError
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import copying, reference
 from glassformer.paper import model as model_module
-from glassformer.paper.kernels import attention as attention_kernel
-from glassformer.paper.kernels import dropout as dropout_kernel
 from glassformer.paper.model import MultiHeadAttention, Transformer, attention, sinusoids
+from glassformer.paper.model import padded as padded_visibility
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
 from glassformer.ship.storage.weights import get_weights
+from tests.untrained import logits_of
 
 SIZE = 13  # of both vocabularies
 small = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 16}
@@ -125,10 +125,10 @@ def reference_logits(model: Transformer, source: Sequence[int], target: Sequence
 def test_the_model_is_the_reference(changes: dict[str, Any]) -> None:
     model = make(dropout=0.0, **changes)
     source, target = draw_ids(1, 2, 7), draw_ids(2, 2, 5)
-    logits = model(source, None, target)
+    logits = logits_of(model, source, target)
     for row in range(2):
         close(logits[row], reference_logits(model, source[row].tolist(), target[row].tolist()))
-    assert torch.equal(model.train()(source, None, target), logits)
+    assert torch.equal(logits_of(model.train(), source, target), logits)
 
 
 @pytest.mark.parametrize("score", [0.0, 200.0, -200.0, math.nan])
@@ -172,7 +172,7 @@ def test_names_and_shapes_are_those_of_the_model_file(changes: dict[str, Any]) -
 @each_kind
 def test_every_parameter_is_trained(changes: dict[str, Any]) -> None:
     model = make(**changes)
-    model(torch.arange(SIZE)[None], None, torch.arange(SIZE)[None]).logsumexp(2).sum().backward()
+    logits_of(model, torch.arange(SIZE)[None], torch.arange(SIZE)[None]).logsumexp(2).sum().backward()
     untrained = {name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()}
     unused_keys_bias = {name for name in untrained if name.endswith("w_k.bias")}  # it moves all scores of a row alike
     assert untrained == unused_keys_bias
@@ -203,18 +203,10 @@ def test_a_query_that_sees_nothing_yields_zeros_and_finite_gradients(dtype: torc
 
 def test_attention_in_bfloat16_is_near_that_in_float32() -> None:
     q, k, v = (draw(i, 2, 3, 5, 4) for i in range(3))
-    rough = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), causal=True)
+    causal = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
+    rough = attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), causal)
     assert rough.dtype == torch.bfloat16
-    close(rough.float(), attention(q, k, v, causal=True), 0.05)
-
-
-def test_memory_may_have_another_width() -> None:
-    layer = MultiHeadAttention(shape(), d_memory=24)
-    randomise(layer)
-    x, memory = draw(1, 1, 3, 16), draw(2, 1, 5, 24)
-    weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
-    expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
-    close(layer(x, memory)[0], expected)
+    close(rough.float(), attention(q, k, v, causal), 0.05)
 
 
 # Order, past and padding
@@ -228,7 +220,8 @@ def test_the_future_never_reaches_the_past(length: int, data: st.DataObject) -> 
     t = data.draw(st.integers(0, length - 2))
     changed = target.clone()
     changed[:, t + 1 :] = (changed[:, t + 1 :] + 1) % SIZE
-    before, after = model.decode(target, memory), model.decode(changed, memory)
+    seen = padded_visibility(torch.ones(2, 5, dtype=torch.bool), length)
+    before, after = (model.decode(ids, memory, seen.target, seen.cross) for ids in (target, changed))
     assert torch.equal(before[:, : t + 1], after[:, : t + 1])
     assert not torch.equal(before[:, t + 1], after[:, t + 1])
 
@@ -248,7 +241,7 @@ def test_neighbours_in_a_batch_never_change_a_logit(pairs: list[tuple[list[int],
     model = make()
     source, source_visible = padded([source for source, _ in pairs])
     target, _ = padded([target for _, target in pairs])
-    logits = model(source, source_visible, target)
+    logits = logits_of(model, source, target, source_visible)
     for row, (alone, answer) in enumerate(pairs):
         close(logits[row, : len(answer)], reference_logits(model, alone, answer))
 
@@ -267,7 +260,7 @@ def test_the_table_of_positions_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
     model = make()
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(2):
-        model(draw_ids(0, 2, 16), None, draw_ids(1, 2, 15)).sum().backward()
+        logits_of(model, draw_ids(0, 2, 16), draw_ids(1, 2, 15)).sum().backward()
         optimizer.step()
     with torch.inference_mode():
         inference = Inference(model)
@@ -281,7 +274,7 @@ def test_the_table_of_positions_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_sinusoids_go_on_past_the_table() -> None:
     model = make(max_length=4)
     source, target = draw_ids(0, 1, 11), draw_ids(1, 1, 9)
-    close(model(source, None, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+    close(logits_of(model, source, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -289,7 +282,7 @@ def test_a_sequence_past_the_last_learned_position_is_refused(side: str) -> None
     model = make(positions="learned")
     lengths = (17, 2) if side == "source" else (2, 17)
     with pytest.raises(TextError, match="a sequence of 17 tokens is longer than the 16 learned positions"):
-        model(draw_ids(0, 1, lengths[0]), None, draw_ids(1, 1, lengths[1]))
+        logits_of(model, draw_ids(0, 1, lengths[0]), draw_ids(1, 1, lengths[1]))
 
 
 # Initial weights and dropout
@@ -329,9 +322,8 @@ def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_ask
     rates = {"dropout": 0.1, "feed_forward_dropout": 0.3, "attention_dropout": 0.2}
     chosen = shape(n_encoder_layers=2, n_decoder_layers=3, activation=activation, **rates)
     model, seen = Transformer(chosen, SIZE, SIZE).train(), []
-    for module, name in ((attention_kernel, "drop"), (dropout_kernel, "drop")):
-        observe(monkeypatch, module, name, lambda x, probability: seen.append(probability))
-    model(draw_ids(0, 1, 4), None, draw_ids(1, 1, 3))
+    observe(monkeypatch, nn.Dropout, "forward", lambda module, x: seen.append(module.p))
+    logits_of(model, draw_ids(0, 1, 4), draw_ids(1, 1, 3))
     assert seen.count(0.1) == 2 + 2 * 2 + 3 * 3
     assert seen.count(0.2) == 2 + 3 * 2
     assert seen.count(0.3) == 2 + 3
@@ -341,16 +333,16 @@ def test_dropout_stands_on_both_embeddings_on_every_sublayer_and_where_it_is_ask
 def test_each_dropout_works_in_training_and_rests_in_evaluation(site: str) -> None:
     model = make(**({"dropout": 0.0} | {site: 0.5}))
     source, target = draw_ids(0, 1, 4), draw_ids(1, 1, 3)
-    close(model(source, None, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+    close(logits_of(model, source, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
     torch.manual_seed(0)
-    trained = model.train()(source, None, target)
-    assert (trained - model.eval()(source, None, target)).abs().max() > 0.01
+    trained = logits_of(model.train(), source, target)
+    assert (trained - logits_of(model.eval(), source, target)).abs().max() > 0.01
 
 
 def test_a_model_in_another_precision_has_gradients_too() -> None:
     """Short attention is computed in float32 where autocast chooses; not in a model that was made double."""
     model = Transformer(ModelSettings(d_model=16, n_heads=2, d_ff=16), 9, 9).double()
-    logits = model(torch.ones(2, 5, dtype=torch.long), None, torch.ones(2, 4, dtype=torch.long))
+    logits = logits_of(model, torch.ones(2, 5, dtype=torch.long), torch.ones(2, 4, dtype=torch.long))
     assert logits.dtype == torch.float64
     logits.sum().backward()
 
@@ -400,7 +392,7 @@ def test_the_stacks_are_those_of_torch(norm: str, activation: str) -> None:
     hidden = embedded(target)
     for layer in decoder_layers:
         hidden = layer(hidden, memory, tgt_mask=future, memory_key_padding_mask=~source_visible)
-    close(model(source, source_visible, target), model.decoder_norm(hidden) @ table.T)
+    close(logits_of(model, source, target, source_visible), model.decoder_norm(hidden) @ table.T)
 
 
 def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Callable[..., None]) -> None:
@@ -422,7 +414,9 @@ def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Calla
     [
         (
             "glassformer.paper.model",
-            lambda module: module.attention(*torch.ones(2, 1, 2, 3, 4), torch.ones(1, 2, 5, 4)),
+            lambda module: module.attention(
+                *torch.ones(2, 1, 2, 3, 4), torch.ones(1, 2, 5, 4), torch.ones(1, 1, 3, 5) > 0
+            ),
         ),
         ("glassformer.paper.reference", lambda module: module.attention(*np.ones((2, 2, 4)), np.ones((3, 4)))),
         ("glassformer.paper.search.sampling", lambda module: module.truncate(np.ones(3, dtype=int), 1, 1.0)),
@@ -431,7 +425,7 @@ def observe(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, note: Calla
             lambda module: module._attention(*torch.ones(3, 2)),
         ),
         (
-            "glassformer.training.objective",
+            "glassformer.fast.loss",
             lambda module: module.cross_entropy(
                 torch.ones(3, 4), torch.ones(5, 4), torch.ones(2, dtype=torch.long), 0.0
             ),

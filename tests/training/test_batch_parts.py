@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from glassformer.paper.kernels.cpu import batch_parts
 
 from glassformer.before.members import train
+from glassformer.fast.threads import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
+from glassformer.training.accelerated import Accelerated
 from tests.training import test_loop
 from tests.training.test_loop import PAIRS, weight_list
 
@@ -65,10 +66,10 @@ def test_a_batch_with_fewer_rows_than_parts_is_computed_as_one(tmp_path):
 
 
 def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.paper.kernels.cpu.PART", 1)
+    monkeypatch.setattr("glassformer.fast.threads.PART", 1)
     torch.set_num_threads(2)
     whole = start(tmp_path / "whole", 0)
-    assert whole.updater.batch_parts == 2
+    assert whole.updater.computation.batch_parts == 2
     whole.finish()
     stopped = start(tmp_path / "stopped", 0)
     for event in stopped:
@@ -77,7 +78,7 @@ def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_p
     torch.set_num_threads(1)
     resumed = train(PAIRS, out=tmp_path / "stopped", resume=True, device="cpu")
     resumed.finish()
-    assert resumed.updater.batch_parts == 2
+    assert resumed.updater.computation.batch_parts == 2
     assert all(map(torch.equal, weight_list(whole), weight_list(resumed)))
 
 
@@ -86,10 +87,8 @@ def test_parts_are_kept_only_where_a_batch_has_some(tmp_path):
     position = run.position
     run._save()
     assert position.batch_parts == 2
-    run.updater.settings = settings(0, recompute=True)  # as on a GPU
+    run.updater.computation = Accelerated(run.model, settings(0, recompute=True), CPU)  # as on a GPU
     run.updater.take(position)
-    assert run.updater.batch_parts == 1
-    run.settings = run.updater.settings
     run._save()
     assert position.batch_parts is None
 

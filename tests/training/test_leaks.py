@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from glassformer.paper.kernels.packed_attention import PackedAttention
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.data.datasets import dates
+from glassformer.fast import accelerate
+from glassformer.fast.compiled_attention import CompiledAttention
+from glassformer.fast.loss import packed_hidden_states
 from glassformer.paper.model import Transformer
 from glassformer.text import learn_both
-from glassformer.training.objective import teacher_forced
+from glassformer.training.objective import TeacherForced
 from tests import tiny
 
 SETTINGS = tiny.settings(model={"dropout": 0.0, "n_encoder_layers": 2, "n_decoder_layers": 2})
@@ -23,7 +25,7 @@ ROWS = [(source[: 3 + 2 * i], target[: 4 + 4 * i]) for i, (source, target) in en
 def attention(request, monkeypatch):
     """Both implementations of attention: the compiled one, and PyTorch's, as without a C compiler."""
     if request.param == "padded":
-        monkeypatch.setattr(PackedAttention, "serves", lambda *_: False)
+        monkeypatch.setattr(CompiledAttention, "serves", lambda *_: False)
 
 
 def logits_of(sources: list[list[int]], targets: list[list[int]], size: int, *, with_gradient: bool) -> list[Tensor]:
@@ -32,7 +34,10 @@ def logits_of(sources: list[list[int]], targets: list[list[int]], size: int, *, 
     model = Transformer(SETTINGS.model, size, size)
     corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     with torch.set_grad_enabled(with_gradient):
-        hidden, copies, _ = teacher_forced(model, corpus, np.arange(len(sources)), torch.device("cpu"))
+        packed = TeacherForced.of(corpus, np.arange(len(sources)), torch.device("cpu"))
+        hidden, copies = packed_hidden_states(
+            accelerate(model), packed.source, packed.source_lengths, packed.inputs, packed.target_lengths
+        )
         return [*model.project(hidden, copies).detach().split([len(ids) - 1 for ids in targets])]
 
 

@@ -22,6 +22,7 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.validation import Measured, Validator
 from tests import tiny
+from tests.untrained import logits_of
 
 PAIRS = dates(40, seed=5)
 TINY = {
@@ -61,7 +62,7 @@ def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
     run.model.train()
     for row in range(len(corpus)):
         source, ids = (torch.from_numpy(side.packed(np.array([row])))[None] for side in (corpus.source, corpus.target))
-        log_probs = run.model(source, None, ids[:, :-1]).log_softmax(-1)[0]
+        log_probs = logits_of(run.model, source, ids[:, :-1]).log_softmax(-1)[0]
         chosen = log_probs[torch.arange(ids.shape[1] - 1), ids[0, 1:]]
         total = total - (1 - smoothing) * chosen.sum() - smoothing * log_probs.mean(-1).sum()
         n_tokens += ids.shape[1] - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -9,9 +10,13 @@ import pytest
 import torch
 
 from glassformer.data.corpus import Corpus, Sequences
+from glassformer.fast import accelerate
+from glassformer.fast.loss import cross_entropy, output_layer, packed_hidden_states
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings, TrainingSettings
-from glassformer.training.objective import cross_entropy, learning_rate, output_layer, summed_losses, teacher_forced
+from glassformer.paper.settings import ModelSettings, Settings, TrainingSettings
+from glassformer.training.accelerated import Accelerated
+from glassformer.training.objective import TeacherForced, learning_rate, summed_losses
+from tests.untrained import logits_of
 
 # Teacher forcing
 
@@ -25,10 +30,13 @@ def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
     targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
     corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     rows = [2, 0, 1]
-    hidden, copies, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
-    logits = model.project(hidden, copies)
-    assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
-    one_by_one = [model(torch.tensor([sources[row]]), None, torch.tensor([targets[row][:-1]]))[0] for row in rows]
+    packed = TeacherForced.of(corpus, np.array(rows), torch.device("cpu"))
+    hidden, _ = packed_hidden_states(
+        accelerate(model), packed.source, packed.source_lengths, packed.inputs, packed.target_lengths
+    )
+    logits = model.project(hidden)
+    assert packed.targets.tolist() == [token for row in rows for token in targets[row][1:]]
+    one_by_one = [logits_of(model, torch.tensor([sources[row]]), torch.tensor([targets[row][:-1]]))[0] for row in rows]
     torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
 
 
@@ -38,8 +46,13 @@ def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
     model = Transformer(ModelSettings(**tiny, copy_mechanism=True), 20, 20, [-1] * 4 + list(range(4, 20)))
     sources, targets = [[1, 5, 6, 5, 2], [1, 4, 2]], [[1, 5, 6, 2], [1, 12, 13, 4, 2]]
     corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
-    found = summed_losses(model.eval(), corpus, np.arange(2), torch.device("cpu"), 0.1)
-    logits = [model(torch.tensor([x]), None, torch.tensor([y[:-1]]))[0] for x, y in zip(sources, targets, strict=True)]
+    packed = TeacherForced.of(corpus, np.arange(2), torch.device("cpu"))
+    found = summed_losses(model.eval(), packed, 0.1)
+    fast = Accelerated(copy.deepcopy(model), Settings(), torch.device("cpu")).summed_losses(packed, 0.1)
+    torch.testing.assert_close(fast, found)
+    logits = [
+        logits_of(model, torch.tensor([x]), torch.tensor([y[:-1]]))[0] for x, y in zip(sources, targets, strict=True)
+    ]
     wanted = torch.tensor([token for target in targets for token in target[1:]])
     for loss, smoothing in zip(found, (0.1, 0.0), strict=True):
         expected = torch.nn.functional.cross_entropy(

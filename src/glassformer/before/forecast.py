@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from glassformer.before.memory import forecast_training
 from glassformer.before.plan import Plan
 from glassformer.data.batches import batches_of_epoch
+from glassformer.devices import resolve_precision
 from glassformer.inference.engines.memory import memory_of
-from glassformer.inference.engines.torch import TorchEngine, resolve_precision
-from glassformer.paper.kernels.cpu import batch_parts
 from glassformer.training.update import Updater
 from glassformer.training.validation import Validator
 
@@ -54,9 +53,10 @@ def forecast(planned: Plan, device: str = "auto") -> Forecast:
     needed, available = _needed_bytes(updater, largest), memory_of(str(updater.device))
     if needed > available and updater.device.type != "cuda":  # a GPU tries: a batch is split there
         return Forecast(steps, validations, needed, available)
-    engine = TorchEngine.of([updater.model], planned.prepared.target_tokenizer, updater.device)
     begun = time.perf_counter()
-    Validator(planned.prepared, engine, updater.processes).measure()  # of an untrained model, whose answers do not end
+    Validator(
+        planned.prepared, updater.computation, updater.processes
+    ).measure()  # of an untrained model, whose answers do not end
     of_validation = time.perf_counter() - begun
     of_step, speed = _measure(updater, largest, epoch)
     seconds = steps * of_step + validations * of_validation
@@ -73,7 +73,7 @@ def _needed_bytes(updater: Updater, largest: NDArray[np.int64]) -> int:
     precision = resolve_precision(updater.device, settings.training.precision)
     needed = forecast_training(settings, sizes, len(largest) * sum(longest), max(longest), precision)
     gradient = 4 * sum(parameter.numel() for parameter in model.parameters())
-    return needed + (batch_parts(settings, updater.device) - 1) * gradient
+    return needed + ((updater.computation.batch_parts or 1) - 1) * gradient
 
 
 def _measure(updater: Updater, largest: NDArray[np.int64], epoch: list[NDArray[np.int64]]) -> tuple[float, float]:

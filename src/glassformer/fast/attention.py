@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 from glassformer.fast.compiled_attention import CompiledAttention
 from glassformer.fast.packing import TokenLayout
 from glassformer.paper.copying import Copies, CopyMechanism
-from glassformer.paper.model import MultiHeadAttention, Visibility
+from glassformer.paper.model import MultiHeadAttention, Visibility, split_heads
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -42,17 +42,17 @@ class Packed:
 
     def attend(
         self,
-        query: Float[Tensor, "P H*d_k"],
-        key: Float[Tensor, "M H*d_k"],
-        value: Float[Tensor, "M H*d_v"],
+        query: Float[Tensor, "P Hd_k"],
+        key: Float[Tensor, "M Hd_k"],
+        value: Float[Tensor, "M Hd_v"],
         n_heads: int,
         dropout: nn.Module,
-    ) -> Float[Tensor, "P H*d_v"]:
+    ) -> Float[Tensor, "P Hd_v"]:
         """Compute attention as matrix products of padded sentences."""
-        padded = self.layout.pad(query), self.memory_layout.pad(key), self.memory_layout.pad(value)
-        heads = [x.unflatten(2, (n_heads, -1)).transpose(1, 2) for x in padded]
+        q = split_heads(self.layout.pad(query), n_heads)
+        k, v = (split_heads(self.memory_layout.pad(x), n_heads) for x in (key, value))
         visible = None if self.visible is None else self.visible[:, None]
-        return self.layout.pack(fastest_attention(*heads, visible, self.causal, dropout).transpose(1, 2).flatten(2))
+        return self.layout.pack(fastest_attention(q, k, v, visible, self.causal, dropout).transpose(1, 2).flatten(2))
 
     def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "P D"]:
         return table[self.layout.positions]
@@ -81,13 +81,13 @@ def fastest_attention(
         scores += torch.where(visible, 0.0, -1e30)
     if (missing := SHORT_ROW - key.shape[2]) > 0:
         scores = F.pad(scores, (0, missing), value=-math.inf)
-    output = dropout(scores.softmax(dim=3)[..., : key.shape[2]]) @ value
+    output: Tensor = dropout(scores.softmax(dim=3)[..., : key.shape[2]]) @ value
     return output if visible is None or causal else output * visible.any(dim=3, keepdim=True)
 
 
 def probability_of(dropout: nn.Module) -> float:
     """Return the probability with which a module drops now."""
-    return dropout.p if dropout.training and isinstance(dropout, nn.Dropout) else 0.0
+    return float(dropout.p) if dropout.training and isinstance(dropout, nn.Dropout) else 0.0
 
 
 class FastMultiHeadAttention(MultiHeadAttention):
@@ -99,22 +99,25 @@ class FastMultiHeadAttention(MultiHeadAttention):
         if not isinstance(seen, Packed):
             return super().forward(x, memory, seen)
         projections = [self.w_q, self.w_k, self.w_v]
-        if x is memory:
-            joined = [side_by_side(projections, x)]
-        else:
-            joined = [self.w_q(x), side_by_side(projections[1:], memory)]
+        groups = [(projections, x)] if x is memory else [(projections[:1], x), (projections[1:], memory)]
+        joined = [side_by_side(layers, y) for layers, y in groups]
         d_k, d_v = self.w_k.out_features // self.n_heads, self.w_v.out_features // self.n_heads
         layouts = seen.layout, seen.memory_layout
         compiled = CompiledAttention(*layouts, self.n_heads, d_k, d_v, seen.causal, probability_of(self.dropout))
         if compiled.serves(x):
             return self.w_o(compiled(*joined))  # type: ignore[no-any-return]
-        widths = [projection.out_features for projection in projections]
-        parts = joined[0].split(widths, 1) if x is memory else (joined[0], *joined[1].split(widths[1:], 1))  # type: ignore[no-untyped-call]
-        return self.w_o(seen.attend(*parts, self.n_heads, self.dropout))  # type: ignore[no-any-return]
+        query, key, value = (
+            part
+            for (layers, _), y in zip(groups, joined, strict=True)
+            for part in y.split([layer.out_features for layer in layers], dim=1)  # type: ignore[no-untyped-call]
+        )
+        return self.w_o(seen.attend(query, key, value, self.n_heads, self.dropout))  # type: ignore[no-any-return]
 
 
 def side_by_side(layers: Sequence[nn.Linear], x: Float[Tensor, "tokens K"]) -> Float[Tensor, "tokens W"]:
     """Return the outputs of all layers for x, concatenated in the last axis, by one matrix product."""
+    if len(layers) == 1:
+        return layers[0](x)  # type: ignore[no-any-return]
     weight = torch.cat([layer.weight for layer in layers])
     bias = torch.cat([layer.bias for layer in layers]) if layers[0].bias is not None else None
     return F.linear(x, weight, bias)
@@ -128,7 +131,7 @@ class FastCopyMechanism(CopyMechanism):
         hidden: Float[Tensor, "*tokens D"],
         memory: Float[Tensor, "*memory_tokens D"],
         source: Int[Tensor, "*memory_tokens"],
-        seen: Packed,
+        seen: Packed,  # type: ignore[override]
     ) -> Copies:
         keys, ids = seen.memory_layout.pad(self.w_k(memory)), seen.memory_layout.pad(self.target_ids[source][:, None])
         ids = ids.transpose(1, 2)  # [B S 1] -> [B 1 S]

@@ -1,4 +1,4 @@
-"""The loss of packed sentences (sections 3.1 and 5.4): output layer and cross-entropy together, a few rows at a time."""
+"""The loss of packed sentences (sections 3.1 and 5.4): output layer and cross-entropy of a few rows at a time."""
 
 from __future__ import annotations
 

@@ -91,9 +91,8 @@ def _gradients(
         handle.remove()  # with one matrix for all, the target's rows come from the same module
         hidden = model.decode(torch.tensor([list(fed)] * n), memory, seen.target, seen.cross)
         hidden = hidden[range(n), rows][:, None]
-        copies = model.copy_mechanism and model.copy_mechanism(
-            hidden, memory, torch.tensor([list(source)] * n), seen.cross
-        )
+        sources = torch.tensor([list(source)] * n)
+        copies = model.copy_mechanism(hidden, memory, sources, seen.cross) if model.copy_mechanism else None
         log_probs = model.project(hidden, copies)[:, 0].log_softmax(dim=1)
         (gradients,) = torch.autograd.grad(log_probs[range(n), targets].sum(), embeddings)
     return gradients, embeddings[0]

@@ -9,8 +9,9 @@
     3.5    sinusoids             position encodings
     3.4    Transformer           embeddings, both stacks, the output projection
 
-Axes: B batch · S source positions · T target positions · H heads · V vocabulary · D d_model. `memory` is the encoder's
-output. A mask is `visible`: True means "may attend"; sequences are padded on the right.
+Axes: B batch · S source positions · T target positions · H heads · Hd heads next to each other · V vocabulary ·
+D d_model. `memory` is the encoder's output. A mask is `visible`: True means "may attend"; sequences are padded on the
+right.
 
 Only attention reads other positions; everything else computes one token at a time. So layers take tokens in any order,
 `[*tokens D]`, and an object that knows who sees whom (`Visibility`).
@@ -39,7 +40,7 @@ def attention(
     query: Float[Tensor, "B H T d_k"],
     key: Float[Tensor, "B H S d_k"],
     value: Float[Tensor, "B H S d_v"],
-    visible: Bool[Tensor, "B #H #T S"],
+    visible: Bool[Tensor, "#B #H #T S"],
     dropout: Callable[[Tensor], Tensor] = nn.Identity(),  # noqa: B008  (it has no state)
 ) -> Float[Tensor, "B H T d_v"]:
     """Scaled dot-product attention (section 3.2.1, equation 1): softmax(Q Kᵀ / sqrt(d_k)) V.
@@ -93,7 +94,7 @@ class MultiHeadAttention(nn.Module):
 class Padded:
     """Who sees whom among padded sequences."""
 
-    visible: Bool[Tensor, "B #T S"]
+    visible: Bool[Tensor, "#B #T S"]
 
     @property
     def length(self) -> int:
@@ -101,17 +102,22 @@ class Padded:
 
     def attend(
         self,
-        query: Float[Tensor, "B T H*d_k"],
-        key: Float[Tensor, "B S H*d_k"],
-        value: Float[Tensor, "B S H*d_v"],
+        query: Float[Tensor, "B T Hd_k"],
+        key: Float[Tensor, "B S Hd_k"],
+        value: Float[Tensor, "B S Hd_v"],
         n_heads: int,
         dropout: nn.Module,
-    ) -> Float[Tensor, "B T H*d_v"]:
-        heads = [x.unflatten(2, (n_heads, -1)).transpose(1, 2) for x in (query, key, value)]  # [B T H·d] -> [B H T d]
-        return attention(*heads, self.visible[:, None], dropout).transpose(1, 2).flatten(2)
+    ) -> Float[Tensor, "B T Hd_v"]:
+        q, k, v = (split_heads(x, n_heads) for x in (query, key, value))
+        return attention(q, k, v, self.visible[:, None], dropout).transpose(1, 2).flatten(2)  # [B H T d] -> [B T H·d]
 
     def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "length D"]:
         return table
+
+
+def split_heads(x: Float[Tensor, "B T Hd"], n_heads: int) -> Float[Tensor, "B H T d"]:
+    """Return the heads, which are next to each other in the last axis."""
+    return x.unflatten(2, (n_heads, -1)).transpose(1, 2)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class Visibilities(NamedTuple):

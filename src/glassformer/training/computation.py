@@ -39,10 +39,15 @@ class Computation:
         """Return what `objective.summed_losses` does."""
         return summed_losses(self.model, rows, label_smoothing)
 
-    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, n_tokens: int) -> Tensor:
+    def add_gradient(
+        self,
+        losses: Callable[[Rows], tuple[Tensor, Tensor]],
+        rows: Rows,
+        n_tokens: int,  # noqa: ARG002  (it is how much work the rows are)
+    ) -> Tensor:
         """Add the gradient of some rows to the parameters; return what else `losses` returns for them.
 
-        `losses` returns the loss of some rows and their sums; `n_tokens` are the padded tokens of all `rows`.
+        `losses` returns the loss of some rows and their sums.
         """
         loss, sums = losses(rows)
         loss.backward()  # type: ignore[no-untyped-call]

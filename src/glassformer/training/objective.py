@@ -55,7 +55,7 @@ def summed_losses(
     Smoothing spreads its probability evenly over the whole vocabulary, the target included (Szegedy et al. 2016).
     """
     source, inputs, targets = (
-        pad_sequence(ids.split(lengths.tolist()), batch_first=True)
+        pad_sequence(list(ids.split(lengths.tolist())), batch_first=True)  # type: ignore[no-untyped-call]
         for ids, lengths in (
             (rows.source, rows.source_lengths),
             (rows.inputs, rows.target_lengths),

@@ -35,7 +35,7 @@ class Updater:
     """Updates the weights of a model, from rows of one corpus.
 
     `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
-    None before. `rate_factor` multiplies the learning rate of the schedule. `computation` computes losses and gradients.
+    None before. `rate_factor` multiplies the learning rate of the schedule.
     """
 
     def __init__(

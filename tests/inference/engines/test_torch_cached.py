@@ -18,6 +18,7 @@ from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper.model import Transformer
 from tests.paper.test_model import SIZE, close, make, reference_logits
+from tests.untrained import logits_of
 
 GRID: dict[str, dict[str, Any]] = {
     "as in the paper": {},
@@ -48,7 +49,7 @@ def steps(inference: Inference, sources: list[list[int]], targets: Tensor, paddi
 def all_at_once(model: Transformer, sources: list[list[int]], targets: Tensor) -> Tensor:
     """The same without a cache, each sentence by itself."""
     rows = zip(sources, targets, strict=True)
-    return torch.cat([model(torch.tensor([source]), None, target[None]) for source, target in rows])
+    return torch.cat([logits_of(model, torch.tensor([source]), target[None]) for source, target in rows])
 
 
 # Cached = uncached

@@ -33,6 +33,7 @@ from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings, ModelSettings
 from glassformer.ship.storage.weights import get_weights, set_weights
 from glassformer.text import ascii68
+from tests.untrained import logits_of
 
 VOCABULARY, PAD, BOS, EOS, UNK = 12, 0, 1, 2, 3
 TINY: dict[str, Any] = {
@@ -233,7 +234,7 @@ def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
 @torch.inference_mode()
 def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) -> list[float]:
     """One pair, no padding, no cache."""
-    logits = model(torch.tensor([source]), None, torch.tensor([target[:-1]]))[0].double()
+    logits = logits_of(model, torch.tensor([source]), torch.tensor([target[:-1]]))[0].double()
     return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
 
 
@@ -299,7 +300,7 @@ def test_training_goes_on_after_a_score_that_lengthened_the_table_of_positions()
     engine_of(model).score([(frame([5] * 1100), frame([6]))])
     assert len(model.source_positions.table) > 1100
     ids = torch.full((1, 1100), 5)
-    model.train()(ids, None, ids[:, :4]).sum().backward()
+    logits_of(model.train(), ids, ids[:, :4]).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from glassformer.paper.kernels.attention import fastest_attention
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+
+from glassformer.fast.attention import fastest_attention
 
 
 def draw(seed: int, *size: int) -> Tensor:
@@ -27,7 +28,7 @@ def test_attention_by_products_equals_the_fused_kernel_and_so_do_its_gradients(m
     if masked == "one row blind":
         visible[1] = False
     mask = visible if masked in ("padded", "one row blind") else None
-    by_products = fastest_attention(q, k, v, mask, masked == "causal", 0.0)
+    by_products = fastest_attention(q, k, v, mask, masked == "causal", nn.Identity())
     fused = F.scaled_dot_product_attention(q, k, v, mask, is_causal=masked == "causal")
     close(by_products, fused, 1e-6)
     towards = draw(3, *fused.shape)

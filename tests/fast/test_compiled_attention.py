@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from glassformer.paper.kernels.cpu import one_thread
-from glassformer.paper.kernels.library import library
-from glassformer.paper.kernels.packed_attention import PackedAttention
-from glassformer.paper.kernels.packing import Layout
 from torch import Tensor
 
-from glassformer.paper.kernels import library as compiled
-from glassformer.paper.kernels import packed_attention
-from glassformer.paper.model import MultiHeadAttention
+from glassformer import compiled
+from glassformer.fast import compiled_attention
+from glassformer.fast.attention import FastMultiHeadAttention, Packed
+from glassformer.fast.compiled_attention import CompiledAttention
+from glassformer.fast.library import library
+from glassformer.fast.packing import TokenLayout
+from glassformer.fast.threads import one_thread
 from glassformer.paper.settings import ModelSettings
 
 pytestmark = pytest.mark.usefixtures("one_core")
@@ -32,23 +32,18 @@ def with_one_thread() -> Iterator[None]:
         yield
 
 
-def layouts(of_queries: list[int], of_keys: list[int]) -> tuple[Layout, Layout]:
-    queries, keys = (Layout.of(torch.tensor(lengths)) for lengths in (of_queries, of_keys))
+def layouts(of_queries: list[int], of_keys: list[int]) -> tuple[TokenLayout, TokenLayout]:
+    queries, keys = (TokenLayout.of(torch.tensor(lengths)) for lengths in (of_queries, of_keys))
     return queries, keys
 
 
-def rows(layout: Layout, width: int, seed: int = 0) -> Tensor:
+def rows(layout: TokenLayout, width: int, seed: int = 0) -> Tensor:
     return torch.randn(len(layout.positions), width, generator=torch.Generator().manual_seed(seed), requires_grad=True)
 
 
-def computed(layer: MultiHeadAttention, inputs: list[Tensor], *layouts: Layout, causal: bool) -> list[Tensor]:
+def computed(layer: FastMultiHeadAttention, inputs: list[Tensor], *layouts: TokenLayout, causal: bool) -> list[Tensor]:
     """Output, and the gradients of inputs and weights."""
-    x, memory = inputs[0], inputs[1] if len(inputs) > 1 else None
-    arguments = {"visible": None if causal else layouts[-1].visible, "causal": causal, "layout": layouts[0]}
-    if arguments["visible"] is not None:
-        arguments["visible"] = arguments["visible"][:, None, None]
-    output = layer(x, memory, memory_layout=layouts[1] if memory is not None else None, **arguments)
-    output = output[: layouts[0].n_tokens]
+    output = layer(inputs[0], inputs[-1], Packed(layouts[0], layouts[-1], causal))[: layouts[0].n_tokens]
     loss = (output * torch.arange(output.numel()).view_as(output).cos()).sum()
     return [output.detach(), *torch.autograd.grad(loss, [*inputs, *layer.parameters()])]
 
@@ -60,31 +55,31 @@ def test_it_equals_padded_attention_and_so_do_all_gradients(
     kind: str, case: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(case)
-    layer = MultiHeadAttention(WIDE)
+    layer = FastMultiHeadAttention(WIDE)
     queries, keys = layouts(LENGTHS[0][case], LENGTHS[1][case])
     used = (queries, keys) if kind == "cross" else (queries,)
     inputs = [rows(layout, 24, i) for i, layout in enumerate(used)]
     found = computed(layer, inputs, *used, causal=kind == "decoder")
-    monkeypatch.setattr(PackedAttention, "serves", lambda *_: False)
+    monkeypatch.setattr(CompiledAttention, "serves", lambda *_: False)
     for one, expected in zip(found, computed(layer, inputs, *used, causal=kind == "decoder"), strict=True):
         torch.testing.assert_close(one, expected, atol=2e-5, rtol=2e-5)
 
 
 @needs_compiler
 def test_a_sentence_has_the_same_numbers_alone_and_in_a_batch() -> None:
-    packed = Layout.of(torch.tensor([7, 12, 3]))
+    packed = TokenLayout.of(torch.tensor([7, 12, 3]))
     y = rows(packed, 3 * (16 + 16 + 8)).detach()
-    together = PackedAttention(packed, packed, 3, 16, 8)(y)
-    alone = Layout.of(torch.tensor([12]))
+    together = CompiledAttention(packed, packed, 3, 16, 8)(y)
+    alone = TokenLayout.of(torch.tensor([12]))
     own = torch.cat((y[7:19], y.new_zeros(len(alone.positions) - 12, y.shape[1])))
-    assert PackedAttention(alone, alone, 3, 16, 8)(own)[:12].equal(together[7:19])
+    assert CompiledAttention(alone, alone, 3, 16, 8)(own)[:12].equal(together[7:19])
 
 
 @needs_compiler
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_drops_this_share_of_the_weights_and_its_gradient_is_that_of_what_was_kept(causal: bool) -> None:
-    layout = Layout.of(torch.tensor([64] * 30))
-    attention = PackedAttention(layout, layout, 2, 8, 64, causal, dropout=0.25)
+    layout = TokenLayout.of(torch.tensor([64] * 30))
+    attention = CompiledAttention(layout, layout, 2, 8, 64, causal, dropout=0.25)
     y = torch.zeros(len(layout.positions), 2 * (8 + 8 + 64), requires_grad=True)
     with torch.no_grad():  # weights are equal, so that the output is which of them were kept
         y[:, 32:] = torch.eye(64).repeat(30, 2)
@@ -115,11 +110,11 @@ def test_dropout_drops_this_share_of_the_weights_and_its_gradient_is_that_of_wha
 
 @needs_compiler
 def test_scores_that_are_no_numbers_have_no_finite_answer() -> None:
-    layout = Layout.of(torch.tensor([3, 5]))
+    layout = TokenLayout.of(torch.tensor([3, 5]))
     y = rows(layout, 2 * 24).detach()
     y[4, 0] = math.nan  # a query of the second sentence
     for dropout in (0.0, 0.5):
-        answers = PackedAttention(layout, layout, 2, 8, 8, dropout=dropout)(y)
+        answers = CompiledAttention(layout, layout, 2, 8, 8, dropout=dropout)(y)
         assert answers[4, :8].isnan().all()
         assert answers[[3, 5, 6, 7]].isfinite().all()
         assert answers[:3].isfinite().all()
@@ -127,14 +122,14 @@ def test_scores_that_are_no_numbers_have_no_finite_answer() -> None:
 
 @needs_compiler
 def test_where_it_does_not_serve() -> None:
-    layout, long = layouts([4], [packed_attention.MAX_BFLOAT16 + 1])
+    layout, long = layouts([4], [compiled_attention.MAX_BFLOAT16 + 1])
     x = torch.zeros(1)
-    assert PackedAttention(layout, long, 2, 16, 8).serves(x)
-    assert not PackedAttention(layout, layout, 2, 12, 8).serves(x)
-    assert not PackedAttention(layout, layout, 2, 16, 8).serves(x.bfloat16())
+    assert CompiledAttention(layout, long, 2, 16, 8).serves(x)
+    assert not CompiledAttention(layout, layout, 2, 12, 8).serves(x)
+    assert not CompiledAttention(layout, layout, 2, 16, 8).serves(x.bfloat16())
     with torch.autocast("cpu", torch.bfloat16):
-        assert PackedAttention(layout, layout, 2, 16, 8).serves(x)
-        assert not PackedAttention(layout, long, 2, 16, 8).serves(x)
+        assert CompiledAttention(layout, layout, 2, 16, 8).serves(x)
+        assert not CompiledAttention(layout, long, 2, 16, 8).serves(x)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a library"])

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from glassformer.paper.kernels.cpu import (
+
+from glassformer.fast.threads import (
     KEPT_BY_ONEDNN,
     KEPT_BY_PYTORCH,
     KEPT_IN_LARGE_STEPS,
@@ -123,7 +124,7 @@ def test_two_that_compute_with_one_thread_at_the_same_time_leave_all_threads(n_c
 def test_the_number_of_threads_that_was_faster_lately_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone two threads take 1 s where one takes 2; beside another program they take 8; then they are alone again."""
     now, taken = [0.0], list[int]()
-    monkeypatch.setattr("glassformer.paper.kernels.cpu.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("glassformer.fast.threads.time.perf_counter", lambda: now[0])
     threads = OwnThreads()
     threads.n_cores, choose = 2, threads._choose
     monkeypatch.setattr(threads, "_choose", lambda *given: taken.append(choose(*given)) or taken[-1])

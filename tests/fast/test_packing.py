@@ -7,34 +7,37 @@ from typing import Any
 
 import pytest
 import torch
-from glassformer.paper.kernels.packing import Layout, round_up
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer.fast import accelerate
+from glassformer.fast.loss import packed_hidden_states
+from glassformer.fast.packing import TokenLayout, round_up
 from glassformer.paper.model import Transformer
 from tests.paper import test_model
 from tests.paper.test_model import GRID, SIZE
+from tests.untrained import logits_of
 
 lengths_of_sentences = st.lists(st.integers(0, 15), min_size=1, max_size=7).filter(any)
 longer = st.integers(0, 3)
 quick = settings(max_examples=20)
 
 
-def layout_of(lengths: list[int], extra: int = 0) -> Layout:
-    return Layout.of(torch.tensor(lengths), max(lengths) + extra)
+def layout_of(lengths: list[int], extra: int = 0) -> TokenLayout:
+    return TokenLayout.of(torch.tensor(lengths), max(lengths) + extra)
 
 
 def drawn(*size: int, seed: int = 0) -> Tensor:
     return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def tokens_of(layout: Layout, width: int, seed: int = 0) -> Tensor:
+def tokens_of(layout: TokenLayout, width: int, seed: int = 0) -> Tensor:
     """Rows for its tokens, and after them the ones that are nobody's."""
     return drawn(len(layout.positions), width, seed=seed)
 
 
-# Layout
+# TokenLayout
 
 
 @given(st.integers(1, 10_000_000))
@@ -91,15 +94,23 @@ each_kind = pytest.mark.parametrize("changes", [GRID[kind] for kind in KINDS], i
 
 
 def make(seed: int, **changes: Any) -> Transformer:
-    return test_model.make(seed, **({"dropout": 0.0} | changes)).train()
+    return accelerate(test_model.make(seed, **({"dropout": 0.0} | changes)).train())
 
 
-def batch(lengths: list[int], seed: int) -> tuple[Layout, Tensor, Tensor]:
+def batch(lengths: list[int], seed: int) -> tuple[TokenLayout, Tensor, Tensor]:
     """Where the tokens stand; the tokens; the same padded, with anything between."""
     layout, chance = layout_of(lengths), torch.Generator().manual_seed(seed)
     padded = torch.randint(SIZE, (len(lengths), max(lengths)), generator=chance)
     visible = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     return layout, padded[visible], padded
+
+
+def packed_logits(
+    model: Transformer, source: Tensor, source_layout: TokenLayout, target: Tensor, target_layout: TokenLayout
+) -> Tensor:
+    """Those of the tokens of the target, [P V]."""
+    lengths = (layout.starts.diff() for layout in (source_layout, target_layout))
+    return model.project(*packed_hidden_states(model, source, next(lengths), target, next(lengths)))
 
 
 def gradients(model: Transformer, logits: Tensor, towards: Tensor) -> dict[str, Tensor]:
@@ -123,17 +134,18 @@ def test_the_packed_model_is_the_padded_one_and_so_are_its_gradients(
     source_lengths, target_lengths = map(list, zip(*sentences, strict=True))
     source_layout, source, padded_source = batch(source_lengths, seed)
     target_layout, target, padded_target = batch(target_lengths, seed + 1)
-    packed = model.project(*model.forward_packed(source, source_layout, target, target_layout))
+    packed = packed_logits(model, source, source_layout, target, target_layout)
 
     visible = torch.arange(max(source_lengths)) < torch.tensor(source_lengths)[:, None]
-    padded = model(padded_source, visible, padded_target)
+    plain = test_model.make(seed, **({"dropout": 0.0} | changes)).train()
+    padded = logits_of(plain, padded_source, padded_target, visible)
     padded = padded[torch.arange(max(target_lengths)) < torch.tensor(target_lengths)[:, None]]
     torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
 
     with torch.inference_mode():
-        fused = model.project(*model.forward_packed(source, source_layout, target, target_layout))
+        fused = packed_logits(model, source, source_layout, target, target_layout)
         torch.testing.assert_close(fused, padded.detach(), atol=1e-5, rtol=1e-5)
-    found, expected = gradients(model, packed, towards), gradients(model, padded, towards)
+    found, expected = gradients(model, packed, towards), gradients(plain, padded, towards)
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
         largest = max(1.0, gradient.abs().max().item())
@@ -146,9 +158,10 @@ def test_layers_that_are_computed_again_give_the_same_gradients(changes: dict[st
     model = make(0, **({"dropout": 0.3, "attention_dropout": 0.2, "feed_forward_dropout": 0.4} | changes))
     (source_layout, source, _), (target_layout, target, _) = batch([3, 5], 1), batch([4, 2], 2)
     found = []
-    for model.recompute in (False, True):
+    for recompute in (False, True):
+        accelerate(model, recompute=recompute)
         torch.manual_seed(7)
-        logits = model.project(*model.forward_packed(source, source_layout, target, target_layout))
+        logits = packed_logits(model, source, source_layout, target, target_layout)
         found.append((logits, gradients(model, logits, drawn(SIZE, 3).float())))
     torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
 
@@ -161,7 +174,7 @@ def test_no_layer_works_on_padding() -> None:
     (source_layout, source, _), (target_layout, target, _) = (
         batch([chance.randint(1, 9) for _ in range(4)], seed) for seed in (1, 2)
     )
-    model.forward_packed(source, source_layout, target, target_layout)
+    packed_logits(model, source, source_layout, target, target_layout)
     assert rows == [round_up(len(source))] * 3 * 2 + [round_up(len(target))] * 3 * 2
 
 
@@ -171,10 +184,10 @@ def test_rows_that_are_nobodys_leave_no_trace() -> None:
     source, target = source.clamp(min=1), target.clamp(min=1)
     assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
     packed = source, source_layout, target, target_layout
-    expected = gradients(model, model.project(*model.forward_packed(*packed)), towards)
+    expected = gradients(model, packed_logits(model, *packed), towards)
     with torch.no_grad():  # the id that fills up
         model.source_embedding.weight[0] *= 3
         model.target_embedding.weight[0] *= 3
-    logits = model.project(*model.forward_packed(*packed))
+    logits = packed_logits(model, *packed)
     assert logits.shape == (41, SIZE)
     torch.testing.assert_close(gradients(model, logits, towards), expected, atol=0, rtol=0)

@@ -6,10 +6,10 @@ import math
 
 import pytest
 import torch
-from glassformer.paper.kernels.dropout import drop
 from torch import Tensor
 
-from glassformer.paper.kernels import dropout
+from glassformer.fast import dropout
+from glassformer.fast.dropout import drop
 
 N = 2_000_003  # tells 0.0986 from 0.1, and is no multiple of a vector
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

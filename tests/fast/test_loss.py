@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.training import objective
-from glassformer.training.objective import cross_entropy
+from glassformer.fast import loss as loss_module
+from glassformer.fast.loss import cross_entropy
 
 smoothings = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 
@@ -51,7 +51,7 @@ def test_loss_and_gradients_are_those_of_torchs_output_layer_and_loss(
         return scale * functional.cross_entropy(logits, target, label_smoothing=smoothing, reduction="sum")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(objective, "CHUNK_NUMBERS", chunk)
+        patch.setattr(loss_module, "CHUNK_NUMBERS", chunk)
         found = with_gradients(lambda *both: scale * cross_entropy(*both, target, smoothing)[0], hidden, projection)
         _, plain = cross_entropy(hidden, projection, target, smoothing)
     torch.testing.assert_close(found, with_gradients(theirs, hidden, projection), rtol=1e-4, atol=1e-4)
@@ -62,7 +62,7 @@ def test_chunks_are_rows_that_hold_so_many_logits(monkeypatch):
     hidden, projection, target = drawn(10, 11)
     sizes, softmax = [], torch.Tensor.softmax
     monkeypatch.setattr(torch.Tensor, "softmax", lambda x, dim: sizes.append(x.shape) or softmax(x, dim))
-    monkeypatch.setattr(objective, "CHUNK_NUMBERS", 4 * 11 + 10)
+    monkeypatch.setattr(loss_module, "CHUNK_NUMBERS", 4 * 11 + 10)
     with_gradients(lambda *both: cross_entropy(*both, target, 0.1)[0], hidden, projection)
     assert sizes == [(4, 11), (4, 11), (2, 11)]
 
@@ -70,7 +70,7 @@ def test_chunks_are_rows_that_hold_so_many_logits(monkeypatch):
 @smoothings
 def test_under_autocast_the_products_are_bfloat16_and_the_sums_float32(smoothing, monkeypatch):
     """Against float32 on the rounded inputs: what is left is the rounding of logits and of what is passed back."""
-    monkeypatch.setattr(objective, "CHUNK_NUMBERS", 50 * 64)
+    monkeypatch.setattr(loss_module, "CHUNK_NUMBERS", 50 * 64)
     hidden, projection, target = drawn(1000, 50)
     rounded = hidden.bfloat16().float(), projection.bfloat16().float()
     exact = with_gradients(lambda *both: cross_entropy(*both, target, smoothing)[0], *rounded)

@@ -1,0 +1,73 @@
+"""Training by `glassformer.fast` against training by the paper's model as it is, and without the room at all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.data.datasets import dates
+from glassformer.data.given import as_table
+from glassformer.training.computation import Computation
+from glassformer.training.loop import initial_model
+from glassformer.training.prepare import prepare
+from glassformer.training.update import Updater
+from tests import tiny
+
+SHAPE = {"d_model": 32, "n_heads": 2, "d_ff": 48, "n_encoder_layers": 2, "n_decoder_layers": 2}
+TRAINING = {"precision": "float32", "learning_rate": 1e-3, "schedule": "constant", "warmup_steps": 1}
+CPU = torch.device("cpu")
+
+
+def updaters(**model: object) -> list[Updater]:
+    """With `fast` and without it, from the same weights and rows."""
+    prepared = prepare(as_table(dates(200, seed=1)), tiny.settings(model=SHAPE | model, training=TRAINING))
+    fast, plain = (Updater(initial_model(prepared, None), prepared.train, prepared.settings, CPU) for _ in range(2))
+    plain.computation = Computation(initial_model(prepared, None), prepared.settings, CPU)
+    plain.computation.model = plain.model = plain.computation.model
+    plain.optimizer.param_groups[0]["params"] = list(plain.model.parameters())
+    return [fast, plain]
+
+
+@pytest.mark.parametrize("model", [{}, {"copy_mechanism": True, "norm": "pre", "output_bias": True}])
+def test_fifty_updates_have_the_losses_and_gradients_of_the_model_as_it_is(model):
+    fast, plain = updaters(dropout=0.0, **model)
+    rows = np.random.default_rng(0).permuted(np.tile(np.arange(180), (50, 1)), axis=1)[:, :40]
+    sums = [[updater.update([batch], step + 1) for updater in (fast, plain)] for step, batch in enumerate(rows)]
+    for of_fast, of_plain in sums:
+        torch.testing.assert_close(of_fast.smoothed, of_plain.smoothed, rtol=1e-4, atol=0)
+        torch.testing.assert_close(of_fast.norm, of_plain.norm, rtol=5e-3, atol=0)
+    assert sums[-1][0].plain < 0.8 * sums[0][0].plain
+
+
+def test_dropout_has_the_same_mean_loss_and_spread():
+    """Of 150 draws for the same rows and weights, within three standard errors."""
+    means, spreads = [], []
+    for updater in updaters(dropout=0.3, attention_dropout=0.2, feed_forward_dropout=0.2):
+        torch.manual_seed(0)
+        updater.model.train()
+        with torch.no_grad():
+            losses = torch.stack([updater._losses(np.arange(8), 1, 1.0)[0] for _ in range(150)])
+        means.append(losses.mean())
+        spreads.append(losses.std())
+    assert abs(means[0] - means[1]) < 3 * (2 / 150) ** 0.5 * max(spreads)
+    assert spreads[0] == pytest.approx(spreads[1].item(), rel=0.35)
+
+
+def test_without_the_room_a_training_is_the_same_but_slower(tmp_path: Path):
+    program = f"""
+import sys
+sys.modules["glassformer.fast"] = None
+from glassformer.before.members import train
+from glassformer.data.datasets import dates
+from tests import tiny
+run = train(dates(60, seed=1), tiny.settings(training={TRAINING | {"steps": 3}}), {str(tmp_path / "run")!r}, device="cpu")
+translator = run.finish()
+print(type(run.updater.computation).__name__, len(translator.translate(["1 May 2020"])))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["Computation", "1"], done.stderr
