@@ -17,7 +17,7 @@ CONTRACT = {
     "audit": f"TABLE --valid --test --set --html --overwrite --strict {COLUMNS} {PRINTED}",
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
-    "train": f"TABLE --out --test --resume --overwrite --dry-run --members --log {TRAINING} {PRINTED}",
+    "train": f"TABLE --out --test --resume --overwrite --dry-run --members --tensorboard {TRAINING} {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from

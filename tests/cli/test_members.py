@@ -29,7 +29,7 @@ def joined(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.medium
 def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small, table, few):
     words = small(training__steps="20", training__validate_every="10")
-    words += ["--members", 2, "--log", "tensorboard"]
+    words += ["--members", 2, "--tensorboard"]
     answer = call("train", table, "--out", tmp_path / "run", "--test", few, "--json", *words)
     assert answer.code == 0, answer.err
     for seed in (1, 2):

@@ -29,7 +29,6 @@ from glassformer.training.events import (
     Restored,
     Saved,
     Skipped,
-    Spiked,
     Split,
     Started,
     Stopped,
@@ -300,7 +299,7 @@ class Run:
         return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
     def _progress(self) -> Iterator[Event]:
-        """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
+        """Yield the means since the last time, and each update that was skipped."""
         step, seconds = self.position.step, self.position.seconds
         updates, reading = list(self._meter.updates), self._meter.read()
         for update in reading.skipped:
@@ -308,8 +307,6 @@ class Run:
         steps = {update.step for update in reading.skipped}
         for update in updates:
             self._skipped_in_a_row = self._skipped_in_a_row + 1 if update.step in steps else 0
-        for at, loss, usual in reading.spikes:
-            yield Spiked(at, seconds, loss, usual)
         if reading.n_tokens:
             yield Progress(
                 step,
