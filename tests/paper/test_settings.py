@@ -280,7 +280,7 @@ def test_a_number_of_thousands_of_digits_is_refused(tmp_path, digits):
     path.write_text(f"[training]\nsteps = {digits}")
     with pytest.raises(SettingsError, match="the recipe is not valid TOML") as caught:
         read_recipe(path)
-    assert (caught.value.where, caught.value.got) == (str(path), "a number of thousands of digits")
+    assert (caught.value.where, len(caught.value.got) <= 200) == (str(path), True)
 
 
 def test_assignments_add_up_and_the_last_one_wins():
@@ -302,7 +302,7 @@ def test_assignments_add_up_and_the_last_one_wins():
         ("model=5", "'model' is not a single setting", "model.d_model"),
         ("tokens.source=5", "'tokens.source' is not a single setting", "tokens.source.kind"),
         ("model.d_model.x=5", "'model.d_model.x' is not a single setting", "did you mean 'model.d_model'?"),
-        ("=5", "there is no setting ''", "valid: data, tokens, model, training, decoding"),
+        ("=5", "there is no setting ''", "valid: data.source, "),
     ],
 )
 def test_an_assignment_to_no_setting_is_refused(assignment, what, hint):
@@ -414,7 +414,7 @@ NO_RECIPE = [
     (b'preset = "paper-bass"', NO_PRESET, "did you mean 'paper-base'? valid: paper-base, paper-big"),
     (b"preset = 3", NO_PRESET, "next: valid: paper-base, paper-big"),
     (b"[training\nsteps = 5", NO_TOML, "got: "),
-    (b"steps = \xff", NO_TOML, "got: "),
+    (b"steps = \xff", "cannot read the recipe", "got: "),
     (b"a = " + b"[" * 5000, NO_TOML, "got: "),
     (b"a = 1\na = 2", NO_TOML, "got: "),
     (b"[training]\nstepz = 5", "there is no setting 'training.stepz'", "did you mean 'training.steps'?"),
