@@ -47,18 +47,19 @@ class Clock:
 
 
 class Meter:
-    """The updates since the last Progress or validation. Their sums stay on the device until `read`."""
+    """The updates since the last Progress or validation. Their sums stay on the device until `read`.
+
+    `skipped_in_a_row` counts the last ones that were not finite, until then.
+    """
 
     def __init__(self) -> None:
+        self.skipped_in_a_row = 0
         self.restart()
 
     def restart(self) -> None:
         """Forget the updates, and measure the time from now on."""
         self.begun = time.perf_counter()
         self.updates: list[Update] = []
-
-    def add(self, step: int, batches: Sequence[NDArray[np.int64]], sums: Sums) -> None:
-        self.updates.append(Update(step, batches, sums))
 
     @property
     def seconds(self) -> float:
@@ -72,6 +73,8 @@ class Meter:
         numbers = (torch.stack(sums) if sums else torch.empty(0, 3)).cpu().double().numpy()
         finite = np.isfinite(numbers[:, 0]) & np.isfinite(numbers[:, 2])
         skipped = [update for update, is_finite in zip(updates, finite, strict=True) if not is_finite]
+        for is_finite in finite:
+            self.skipped_in_a_row = 0 if is_finite else self.skipped_in_a_row + 1
         n_tokens = sum(update.sums.n_tokens for update, is_finite in zip(updates, finite, strict=True) if is_finite)
         if not n_tokens:
             return Reading(0, math.nan, math.nan, math.nan, 0.0, skipped)
