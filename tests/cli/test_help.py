@@ -14,7 +14,7 @@ TRAINING = COLUMNS + "--valid --recipe --set --init --device --precision --seed 
 COMPUTING = "--ensemble --device --precision "
 PRINTED = "--quiet --json"
 CONTRACT = {
-    "audit": f"TABLE --valid --test --set --html --overwrite --strict {COLUMNS} {PRINTED}",
+    "audit": f"TABLE --valid --test --set --strict {COLUMNS} {PRINTED}",
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
     "train": f"TABLE --out --test --resume --overwrite --dry-run --members --tensorboard {TRAINING} {PRINTED}",
