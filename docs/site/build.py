@@ -96,8 +96,8 @@ def linked_paper(text: str) -> str:
         for column, module in modules.items():
             for name in known[module]:
                 cells[column] = cells[column].replace(f"`{name}`", f"{{py:obj}}`~{module}.{name}`")
-        cells[5] = re.sub(any_panel, lambda found: f'<a href="../{REPORT}#{panels[found[0]]}">{found[0]}</a>', cells[5])
-        cells[6] = re.sub(r"\d", lambda found: lesson(found[0]), cells[6])
+        cells[4] = re.sub(any_panel, lambda found: f'<a href="../{REPORT}#{panels[found[0]]}">{found[0]}</a>', cells[4])
+        cells[5] = re.sub(r"\d", lambda found: lesson(found[0]), cells[5])
         return f"|{'|'.join(cells)}|"
 
     head, rest = text.split("\n\n## Departures", 1)
