@@ -106,7 +106,7 @@ def test_the_numbers_of_a_lesson_are_links_to_the_report(module) -> None:
     assert build.linked_numbers(other) == other
 
 
-def test_the_pages_of_the_site_have_at_most_22_000_words(module) -> None:
+def test_the_pages_of_the_site_have_at_most_15_000_words(module) -> None:
     words = module("words")
     pages = words.words()
     assert {"index", "docs/quick-start", "docs/which-tool", "docs/glossary"} <= pages.keys()
