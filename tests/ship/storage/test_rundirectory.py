@@ -193,12 +193,6 @@ def test_a_folder_without_permission_is_an_error_with_a_hint(tmp_path, monkeypat
     assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder with write permission")
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "a" * 256], ids=["NUL", "surrogate", "too long"])
-def test_an_invalid_name_is_an_error_before_anything_is_written(tmp_path, name):
-    with pytest.raises(RunError):
-        RunDirectory(tmp_path / name).check_free(overwrite=False)
-
-
 def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
     directory = finished_run(tmp_path)
     with pytest.raises(RunError, match="there is no run to resume") as caught:
