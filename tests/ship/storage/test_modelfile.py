@@ -330,56 +330,52 @@ def test_deep_nesting_is_refused_at_any_depth(path, where):
         refused(with_header(path, **{where: text}))
 
 
-@pytest.mark.parametrize(
-    ("settings", "got"),
-    [
-        ({"training": {"keep_moments": 5}}, "there is no setting 'training.keep_moments'"),
-        ({"self": 1}, "there is no setting 'self'"),
-        ({"model": {"d_model": "wide"}}, "the setting 'model.d_model' cannot take this value"),
-        ({"model": {"d_model": 5}}, "sinusoids come in pairs"),
-    ],
-)
-def test_settings_that_are_not_valid_are_named(path, settings, got):
-    changed = rewritten(path, lambda _, parts: parts.update(settings=settings))
-    refused(changed, what="the settings in the model file are not valid", got=got)
-
-
-@pytest.mark.parametrize(
-    ("part", "record", "named"),
-    [
-        ("data", {"columns": 7}, "data.columns"),
-        ("data", {"source_counts": [1, 2]}, "data.source_counts"),
-        ("metrics", {"value": []}, "metrics.value"),
-        ("versions", {"torch": 2}, "versions.torch"),
-    ],
-)
-def test_an_invalid_record_is_named_with_the_file(path, part, record, named):
-    changed = rewritten(path, lambda _, parts: parts[part].update(record))
-    error = refused(changed, what=f"'{named}' in the model file is not valid")
-    assert error.where == str(path)
-    assert error.got
-    assert error.expected
-
-
 WEIGHT = "encoder.0.feed_forward.w_1.weight"
+NO_SETTINGS = "the settings in the model file are not valid"
+NO_TENSOR = f"the tensor '{WEIGHT}' does not match the settings"
+NOT_FINITE = f"the tensor '{WEIGHT}' contains a number that is not finite"
+OTHER = learn(["xyz"], SideSettings(kind="characters")).to_dict()
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "got", "expected"),
+    ("change", "what", "got"),
     [
-        (WEIGHT, lambda array: array.T, "float32 (4, 6)", "float32 (6, 4)"),
-        (WEIGHT, lambda array: array[:-1], "float32 (5, 4)", "float32 (6, 4)"),
-        (WEIGHT, lambda array: array.astype(np.float64), "float64 (6, 4)", "float32 (6, 4)"),
-        (WEIGHT, lambda array: array.astype(np.float16), "float16 (6, 4)", "float32 (6, 4)"),
-        (WEIGHT, None, "nothing", "float32 (6, 4)"),
-        ("zz", lambda _: np.zeros(2, np.float32), "float32 (2,)", "nothing"),
+        ({"settings": {"training": {"keep": 5}}}, NO_SETTINGS, "there is no setting 'training.keep'"),
+        ({"settings": {"self": 1}}, NO_SETTINGS, "there is no setting 'self'"),
+        ({"settings": {"model": {"d_model": "x"}}}, NO_SETTINGS, "the setting 'model.d_model' cannot take this value"),
+        ({"settings": {"model": {"d_model": 5}}}, NO_SETTINGS, "sinusoids come in pairs"),
+        ({"tokenizers": {"target": OTHER}}, "a shared embedding needs vocabularies of the same size", ""),
+        ({"data": {"columns": 7}}, "'data.columns' in the model file is not valid", "7"),
+        ({"data": {"source_counts": [1, 2]}}, "'data.source_counts' in the model file is not valid", "2 counts"),
+        ({"metrics": {"value": []}}, "'metrics.value' in the model file is not valid", "[]"),
+        ({"versions": {"torch": 2}}, "'versions.torch' in the model file is not valid", "2"),
+        (lambda array: array.T, NO_TENSOR, "float32 (4, 6)"),
+        (lambda array: array[:-1], NO_TENSOR, "float32 (5, 4)"),
+        (lambda array: array.astype(np.float64), NO_TENSOR, "float64 (6, 4)"),
+        (lambda array: array.astype(np.float16), NO_TENSOR, "float16 (6, 4)"),
+        *((lambda array, one=one: array * np.float32(one), NOT_FINITE, "") for one in (np.nan, np.inf)),
     ],
 )
-def test_a_tensor_that_does_not_match_the_settings_is_named(path, name, change, got, expected):
+def test_a_part_or_a_tensor_that_is_not_valid_is_named(path, change, what, got):
+    def put(tensors, parts):
+        if callable(change):
+            tensors[WEIGHT] = change(tensors[WEIGHT])
+        else:
+            for name, part in change.items():
+                parts[name] |= part
+
+    error = refused(rewritten(path, put), what=what, got=got)
+    assert error.where == str(path)
+    assert error.expected == "float32 (6, 4)" or what != NO_TENSOR
+
+
+@pytest.mark.parametrize(
+    ("name", "got", "expected"), [(WEIGHT, "nothing", "float32 (6, 4)"), ("zz", "float32 (2,)", "nothing")]
+)
+def test_a_tensor_that_is_missing_or_of_no_use_is_named(path, name, got, expected):
     def put(tensors, _parts):
-        array = tensors.pop(name, None)
-        if change is not None:
-            tensors[name] = change(array)
+        if tensors.pop(name, None) is None:
+            tensors[name] = np.zeros(2, np.float32)
 
     error = refused(rewritten(path, put), what=f"the tensor '{name}' does not match the settings")
     assert (error.got, error.expected) == (got, expected)
@@ -392,18 +388,6 @@ def test_what_can_be_copied_is_a_token_of_the_target(tmp_path, number):
     assert ModelFile.load(tmp_path / "model.safetensors").tensors.keys() == file.tensors.keys()
     changed = rewritten(tmp_path / "model.safetensors", lambda tensors, _: tensors[TARGET_IDS].__setitem__(4, number))
     refused(changed, what=f"the tensor '{TARGET_IDS}' is not valid")
-
-
-@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_a_weight_that_is_not_finite_is_refused(path, number):
-    changed = rewritten(path, lambda tensors, _: tensors[WEIGHT].__setitem__((2, 1), number))
-    refused(changed, what=f"the tensor '{WEIGHT}' contains a number that is not finite", hint="train again")
-
-
-def test_one_embedding_for_two_vocabularies_is_refused(path):
-    other = {"target": learn(["xyz"], SideSettings(kind="characters")).to_dict()}
-    changed = rewritten(path, lambda _, parts: parts["tokenizers"].update(other))
-    refused(changed, what="a shared embedding needs vocabularies of the same size")
 
 
 @pytest.mark.parametrize(
