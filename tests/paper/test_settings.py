@@ -114,24 +114,6 @@ def test_an_unknown_name_anywhere_in_a_recipe_is_found(recipe, name, hint):
     assert hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("section", "old", "new"),
-    [("training", "keep_moments", "keep_snapshots"), ("data", "valid_share", "valid_fraction")],
-)
-def test_an_old_name_is_answered_with_the_new_one(tmp_path, section, old, new):
-    path = tmp_path / "recipe.toml"
-    path.write_text(f"[{section}]\n{old} = 0\n", encoding="utf-8")
-    for refused in (
-        lambda: read_recipe(path),
-        lambda: Settings(**{section: {old: 0}}),
-        lambda: parse_assignments([f"{section}.{old}=0"]),
-    ):
-        with pytest.raises(SettingsError, match=f"'{section}.{old}'") as caught:
-            refused()
-        assert caught.value.hint.startswith(f"did you mean '{section}.{new}'?")
-    assert Settings(**{section: {new: 0}}).model_dump()[section][new] == 0
-
-
 def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
     with pytest.raises(SettingsError, match=r"the setting 'training\.schedule' cannot take this value") as caught:
         TrainingSettings(schedule="cosin")
@@ -212,7 +194,7 @@ def test_settings_that_fit_together_are_accepted():
     [10**5000, "9" * 5000, "x" * 100_000, [10**5000], list(range(10**6)), {"a": "b" * 999}],
     ids=["number", "digits", "text", "list", "long list", "dict"],
 )
-@pytest.mark.parametrize("name", ["steps", "learning_rate", "schedule", "max_minutes"])
+@pytest.mark.parametrize("name", ["steps", "learning_rate", "schedule"])
 def test_a_value_of_any_length_is_refused_in_a_few_words(name, value):
     with pytest.raises(SettingsError) as caught:
         TrainingSettings(**{name: value})

@@ -42,7 +42,7 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     from glassformer.ship.storage.hub import fetch, model_of
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
-    fetched = fetch(text, progress=not quiet and sys.stderr.isatty())
+    fetched = fetch(text, quiet=quiet or not sys.stderr.isatty())
     Reporter(quiet=quiet).print(f"{fetched}, in {fetched.folder}")
     return fetched.folder if as_folder else model_of(fetched)
 
