@@ -18,7 +18,7 @@ def found_of(call, *words: object) -> dict:
     return json.loads(answer.out)
 
 
-FORMS = ("a.txt", "a.csv", "a.tsv", "a.jsonl", "a.jsonl --json", "a.csv --keep english --scores", "a.txt.gz")
+FORMS = ("a.txt", "a.csv", "a.tsv", "a.jsonl", "a.jsonl --json", "a.csv --keep english --alignments", "a.txt.gz")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -21,7 +21,7 @@ def evaluate(
     model: opt.Model,
     table: opt.PairTable,
     columns: opt.ColumnsWithLedger,
-    computing: opt.ComputingWithEngine,
+    computing: opt.Computing,
     reporter: Reporter,
     beam: opt.Beam = None,
     bleu_tokenize: opt.BleuTokenize = "13a",
@@ -33,7 +33,6 @@ def evaluate(
         ),
     ] = False,
     assignments: opt.SetDecoding = None,
-    seed: opt.SamplingSeed = None,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -50,7 +49,7 @@ def evaluate(
     from glassformer.ship.storage.files import write_text
 
     check_output(page, "--report", overwrite=columns.overwrite)
-    options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
+    options = opt.decoding_options(assignments, num_beams=beam)
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
     pairs = columns.read(reporter, table, translator.model_file)

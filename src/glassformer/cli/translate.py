@@ -23,7 +23,7 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, TableError, UsageError, counted
+from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,13 @@ class Files(OptionGroup):
     """The files that a job writes, and whether it may replace or resume them."""
 
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None
-    ledger: opt.LedgerFile = None
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
+        ),
+    ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False
 
@@ -75,52 +81,37 @@ class Rows(OptionGroup):
         typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
     ] = None
     header: opt.Header = None
-    bad_rows: opt.BadRows = None
-    from_: Annotated[
+    prefix: Annotated[
         str | None,
-        typer.Option("--from", help="Table on standard input: csv, tsv, jsonl, parquet (default: by its first line)."),
+        typer.Option(
+            "--prefix",
+            metavar="TEXT",
+            help="The forced start of every answer; in a table, the column with that of each row.",
+        ),
     ] = None
-    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="The forced start of every answer.")] = ""
-    prefix_column: Annotated[str | None, typer.Option("--prefix-column", help="The column with the forced starts.")] = (
-        None
-    )
 
     def of(self, source: str, model: ModelFile, *, ledger: bool) -> Input:
         """Return the input of a model."""
         from glassformer.inference.jobs.requests import choose_input
 
-        if self.prefix and self.prefix_column is not None:
-            raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
         return choose_input(
             _standard_input() if source == "-" else source,
             model,
             column=self.column,
             features=self.features or (),
-            stream_format=self.from_,
-            data=opt.given(header=opt.header_setting(self.header), bad_rows=self.bad_rows),
+            data=opt.given(header=opt.header_setting(self.header)),
             ledger=ledger,
             keep=tuple(name for names in self.keep or () for name in names.split(",") if name),
-            prefix_column=self.prefix_column,
+            prefix=self.prefix,
         )
 
 
 class Form(OptionGroup):
-    """What of an answer is written, and how."""
+    """What of an answer is written."""
 
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            help="lines, csv, tsv, jsonl or parquet (default: by the suffix of --out; with --keep as the input; or "
-            "lines).",
-        ),
+    nbest: Annotated[
+        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
     ] = None
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")
-    ] = False
-    confidence: Annotated[
-        bool, typer.Option("--confidence", help="Add the probability that the answer is right, from held-out rows.")
-    ] = False
     min_confidence: Annotated[
         float | None,
         typer.Option(
@@ -128,16 +119,8 @@ class Form(OptionGroup):
             min=0,
             max=1,
             metavar="P",
-            help="Leave an answer empty that is right with a probability below P, such as 0.95.",
-        ),
-    ] = None
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            "--coverage",
-            metavar="P",
-            help="Add the smallest set of answers that holds the right one with the probability P, such as 0.9: JSON "
-            "Lines.",
+            help="Leave an answer empty that is right with a probability below P, such as 0.95. JSON and tables have "
+            "the probability, with 0 too.",
         ),
     ] = None
     alignments: Annotated[
@@ -145,34 +128,25 @@ class Form(OptionGroup):
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
     ] = False
 
-    rivals: Annotated[
-        int,
-        typer.Option(
-            "--rivals", metavar="N", min=0, help="Add the N next best tokens at each token of the answer: JSON Lines."
-        ),
-    ] = 0
-
     def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
-        """Return the form of the output; `full`, or with rivals or sets: JSON Lines with all that is known."""
-        full = full or self.rivals > 0 or self.coverage is not None
+        """Return the form of the output; `full`: JSON Lines with all that is known."""
         from glassformer.inference.jobs.requests import choose_layout
 
-        added = {"scores": self.scores, "alignments": self.alignments, "confidence": self.confidence}
-        return choose_layout(given, opened, out, self.to, full=full, **added)
+        confidence = self.min_confidence is not None
+        return choose_layout(given, opened, out, full=full, alignments=self.alignments, confidence=confidence)
 
     def with_confidence(self, search: Search, models: Sequence[ModelFile], rows: Rows) -> Search:
         """Return a search whose answers have a probability, if that is requested."""
         from glassformer.inference.confidence import all_of_the_beam
         from glassformer.inference.jobs.confidence import Confidence
 
-        if not self.confidence and self.min_confidence is None and self.coverage is None:
+        if self.min_confidence is None:
             return search
         confidence = Confidence.of(
             models,
             search.decoding,
             minimum=self.min_confidence,
-            coverage=self.coverage,
-            prefixes=bool(rows.prefix) or rows.prefix_column is not None,
+            prefixes=bool(rows.prefix),
             constrained=search.constraint is not None,
         )
         return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
@@ -206,37 +180,18 @@ class Allowing(OptionGroup):
         return replace(search, constraint=choose_constraint(self.must_match, self.choices), lexicon=lexicon)
 
 
-class ComputingAnywhere(opt.ComputingWithEngine):
-    """Which models translate, and where they run."""
-
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
-        ),
-    ] = None
-
-
 def translate(
     model: opt.Model,
     files: Files,
     rows: Rows,
     form: Form,
     allowing: Allowing,
-    computing: ComputingAnywhere,
     reporter: Reporter,
     source: Annotated[
         str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
     ] = "-",
+    ensemble: opt.Ensemble = None,
     beam: opt.Beam = None,
-    nbest: Annotated[
-        int | None,
-        typer.Option(
-            "--nbest",
-            min=1,
-            help="Number of answers for each line, as JSON Lines.",
-        ),
-    ] = None,
     long: Annotated[
         str,
         typer.Option(
@@ -247,7 +202,13 @@ def translate(
         ),
     ] = "skip",
     assignments: opt.SetDecoding = None,
-    seed: opt.SamplingSeed = None,
+    device: opt.Device = "auto",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
+        ),
+    ] = None,
 ) -> None:
     """Translate lines of text, or a column of a table.
 
@@ -257,18 +218,16 @@ def translate(
     from glassformer.inference.jobs.stream import Search
     from glassformer.ship.storage.modelfile import ModelFile, each_model
 
-    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    check_cluster(computing.on, source)
+    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=form.nbest)
+    check_cluster(on, source)
     output, resumed = files.check()
     if output is not None and resumed is not None and output.is_finished(resumed):
         output.finish(resumed)
         reporter.print(f"{files.out} is complete; there was nothing left to do")
         return
-    models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
+    models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
     given = rows.of(source, models[0], ledger=files.ledger is not None)
-    placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
-    decoding = models[0].settings.decoding.override(options)
-    search = allowing.added(Search(decoding, cast("Long", long), n_rivals=form.rivals), models[0])
+    search = allowing.added(Search(models[0].settings.decoding.override(options), cast("Long", long)), models[0])
     search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
     with _naming_texts(model, given):
@@ -278,9 +237,7 @@ def translate(
         is_nbest = "num_return_sequences" in options
         layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
         with job_output(output, files.out, sys.stdout.buffer) as destination:
-            job = make_job(
-                given, opened, models, search, layout, destination, prefix=rows.prefix, on=computing.on, **placed
-            )
+            job = make_job(given, opened, models, search, layout, destination, device=device, on=on)
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
     write_ledger(reporter, opened.ledger, files.ledger)
     if output is not None:
@@ -341,7 +298,7 @@ def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Pat
     text = f"column: {' + '.join(taken[:n_texts]).removeprefix('column ')}"
     if given.keep:
         text += f" · kept: {', '.join(taken[n_texts:][: len(given.keep)])}"
-    if given.prefix_column is not None:
+    if given.prefix is not None:
         text += f" · prefix: {taken[-1]}"
     print_reading(reporter, opened, text, arrives=given.arrives)
     print_ledger(reporter, opened, ledger)

@@ -305,29 +305,17 @@ def _tokens(answer: Translation) -> Iterator[Element]:
 
 
 def _doubts(answer: Translation) -> Iterator[Element]:
-    """Yield a table of the tokens with their probabilities and their rivals, folded."""
+    """Yield a table of the tokens with their probabilities, folded."""
     if not answer.token_scores:  # the answer to an empty text
         return
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
     rows = (
-        element(
-            "tr",
-            element("th", token_of(token), scope="row"),
-            _number(_probability(score)),
-            element("td", *_rivals(rivals)),
-        )
-        for token, score, rivals in zip(tokens, answer.token_scores, answer.rivals, strict=True)
+        element("tr", element("th", token_of(token), scope="row"), _number(_probability(score)))
+        for token, score in zip(tokens, answer.token_scores, strict=True)
     )
-    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability", "next best tokens")))
+    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability")))
     table = element("table", element("thead", head), element("tbody", *rows))
     yield element("details", element("summary", "probability of each token"), table)
-
-
-def _rivals(rivals: Sequence[tuple[str, float]]) -> Iterator[Element | str]:
-    for number, (token, score) in enumerate(rivals):
-        yield " · " if number else ""
-        yield token_of(token)
-        yield f" {_probability(score)}"
 
 
 def _certainty(answer: Translation) -> str:

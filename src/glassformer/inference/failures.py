@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from glassformer.inference.metrics import Item, Share, exact_matches, nearest_references
-from glassformer.inference.rivals import with_rivals
 from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translation, Translator
 
@@ -26,7 +25,6 @@ MAX_VALUES = 20
 """Different values of a column that are groups."""
 
 SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
-N_RIVALS = 3
 NONE = TrainedRows(unknown="they were not given")
 _LENGTH_GROUPS = 8
 _RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
@@ -162,8 +160,8 @@ def find_failures(
         kinds=_kinds(wrong),
         confusions=_confusions(wrong, Counter(token for row in rows for token in split(row.expected))),
         advice=_advice(breakdowns),
-        worst=_with_rivals(translator, worst[:SHOWN_ROWS]),
-        doubtful=_with_rivals(translator, doubtful[:SHOWN_ROWS]),
+        worst=tuple(worst[:SHOWN_ROWS]),
+        doubtful=tuple(doubtful[:SHOWN_ROWS]),
         judged=tuple((p, row.is_right) for row in rows if (p := row.answer.probability) is not None),
     )
 
@@ -178,11 +176,6 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
         edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
         rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
     return rows
-
-
-def _with_rivals(translator: Translator, rows: Sequence[Row]) -> tuple[Row, ...]:
-    answers = with_rivals(translator, [row.source for row in rows], [row.answer for row in rows], N_RIVALS)
-    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
 
 
 def _certainty(answer: Translation) -> float:

@@ -386,7 +386,7 @@ def test_a_device_or_precision_that_it_lacks_is_refused_with_the_way_out() -> No
     for wrong, error in ((("cuda", "float32"), DeviceError), (("cpu", "bfloat16"), SettingsError)):
         with pytest.raises(error) as caught:
             load_engine("numpy", [], *wrong)
-        assert caught.value.hint == "--engine torch"
+        assert caught.value.hint == 'engine="torch"'
 
 
 @pytest.mark.parametrize(

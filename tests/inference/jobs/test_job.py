@@ -169,13 +169,13 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     from pyarrow import parquet
 
     out = tmp_path / "out.parquet"
-    layout = Layout("parquet", kept=("id",), scores=True)
+    layout = Layout("parquet", kept=("id",), confidence=True)
     interrupted(job_of(table, out, layout=layout), 2)
     job = job_of(table, out, layout=layout)
     run(job, resume=True)
     rows = parquet.read_table(out).to_pylist()
     assert [(row["id"], row["translation"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]
-    assert rows[0]["token_scores"] == [-1.0]
+    assert rows[0]["probability"] is None
     assert files(tmp_path) == {"out.parquet"}
 
 
