@@ -33,9 +33,10 @@ from glassformer.inference.metrics import (
     check_bleu_tokenizer,
     exact_matches,
     group_by_source,
-    measure,
+    measured,
     nearest_errors,
     nearest_references,
+    row_statistics,
 )
 from glassformer.inference.reliability import Reliability, reliability
 from glassformer.paper.settings import DataSettings, DecodingSettings
@@ -248,7 +249,9 @@ def score_texts(
     when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
     """
     return {
-        name: measure(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize, resamples=resamples)
+        name: measured(
+            row_statistics(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize), resamples
+        )
         for name in NAMES
     }
 
