@@ -69,10 +69,8 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
     from glassformer.data.further import further_columns
     from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.failures import MAX_VALUES, find_failures
-    from glassformer.inference.trained_rows import TrainedRows
 
     columns = further_columns(table, MAX_VALUES)
-    trained = TrainedRows.of(translator)
     beams = int(report.decoding["num_beams"])
     measured = Measured(
         str(model),
@@ -81,7 +79,6 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
         report.rows_scored,
         table.row_name,
         translator.inputs,
-        trained.unknown,
         beams if beams != translator.settings.decoding.num_beams else None,
     )
-    return error_page(find_failures(translator, report.answered, columns, trained), measured)
+    return error_page(find_failures(translator, report.answered, columns), measured)
