@@ -12,8 +12,7 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.inference.confidence import MIN_SOURCES
-from glassformer.ship.storage.container import read_tensors, write_tensors
-from glassformer.ship.storage.modelfile import FORMAT, ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
 
 ROWS = dates(2 * MIN_SOURCES, seed=11)
@@ -85,23 +84,6 @@ def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, ta
     assert answer.code == 0, answer.err
     assert re.search(r"expected calibration error [\d.]+ points, Brier score 0\.\d{4}", answer.out)
     assert re.search(r"^0 +30 +100\.0 % ", answer.out, re.MULTILINE)
-
-
-@pytest.mark.parametrize("weights", [[0.0, 1.7e308, -1.7e308], [0.0, 0.0, 0.0, 1e10]])
-def test_weights_that_no_calibration_has_are_refused_by_name(call, calibrated, tmp_path, table_of, weights):
-    """The products of the first are infinite, and of both signs."""
-    table = table_of(tmp_path / "test.csv", [("iso", "english"), *ROWS[:30]])
-    tensors, parts = read_tensors(calibrated / "model.safetensors", FORMAT)
-    parts["calibration"]["weights"] = weights
-    write_tensors(tmp_path / "model.safetensors", FORMAT, tensors, parts)
-    model = tmp_path / "model.safetensors"
-    for words in (
-        ["translate", model, "-", "--min-confidence", "0"],
-        ["evaluate", model, table, "--confidence"],
-    ):
-        answer = call(*words, stdin=TEXTS)
-        assert (answer.code, answer.out) == (1, "")
-        assert re.search(r"error: .*'calibration\.weights\.\d' in the model file is not valid", answer.err)
 
 
 def test_a_model_in_training_is_refused_before_anything_is_translated(call, calibrated):

@@ -6,7 +6,6 @@ import csv
 import importlib.util
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -249,41 +248,6 @@ def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted)
 def test_a_device_that_is_full_is_an_error(call, run):
     answer = call("translate", run, "-", "--out", "/dev/full", stdin=b"1845-01-05\n")
     assert (answer.code, "cannot write the file" in answer.err) == (1, True)
-
-
-@pytest.mark.slow
-@on_posix
-def test_100_000_rows_killed_ten_times_are_there_once_in_order(tmp_path, run, table_of):
-    n_rows, draw = 100_000, random.Random(19)
-    table, out = tmp_path / "t.csv", tmp_path / "out.csv"
-    sources = [iso for iso, _ in dates(2_000, seed=5)]
-    table_of(table, [("id", "iso"), *((str(n), sources[n % len(sources)]) for n in range(n_rows))])
-    words = command("translate", run, table, "--column", "iso", "--keep", "id", "--out", out, "--beam", 1, "-q")
-    record, done = tmp_path / "out.csv.progress.json", [0]
-
-    def rows_done() -> int:
-        return json.loads(record.read_text())["rows"] if record.exists() else 0
-
-    for kill in range(10):
-        process = subprocess.Popen([*words, *(["--resume"] if record.exists() else [])])
-        while kill % 3 and rows_done() <= done[-1] and process.poll() is None:  # every third one at any moment
-            time.sleep(0.05)
-        time.sleep(draw.uniform(0.0, 1.0))
-        process.kill()
-        process.wait()
-        if out.exists() and not record.exists():
-            break
-        done.append(rows_done())
-    else:
-        subprocess.run([*words, "--resume"], check=True)
-    assert done == sorted(done)
-    assert len(set(done)) > 5
-    with out.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file, strict=True))
-    expected = [answer.text for answer in Translator.load(run).translate(sources, num_beams=1)]
-    assert rows[0] == ["id", "translation"]
-    assert [row[0] for row in rows[1:]] == [str(n) for n in range(n_rows)]
-    assert [row[1] for row in rows[1:]] == [expected[n % len(sources)] for n in range(n_rows)]
 
 
 # Ray

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
-    from glassformer.inference.jobs.layout import Layout
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
     from glassformer.inference.jobs.stream import Long, Search
@@ -128,13 +127,6 @@ class Form(OptionGroup):
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
     ] = False
 
-    def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
-        """Return the form of the output; `full`: JSON Lines with all that is known."""
-        from glassformer.inference.jobs.requests import choose_layout
-
-        confidence = self.min_confidence is not None
-        return choose_layout(given, opened, out, full=full, alignments=self.alignments, confidence=confidence)
-
     def with_confidence(self, search: Search, models: Sequence[ModelFile], rows: Rows) -> Search:
         """Return a search whose answers have a probability, if that is requested."""
         from glassformer.inference.confidence import all_of_the_beam
@@ -214,7 +206,7 @@ def translate(
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
-    from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
+    from glassformer.inference.jobs.requests import check_cluster, choose_layout, job_output, make_job
     from glassformer.inference.jobs.stream import Search
     from glassformer.ship.storage.modelfile import ModelFile, each_model
 
@@ -227,7 +219,8 @@ def translate(
         return
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
     given = rows.of(source, models[0], ledger=files.ledger is not None)
-    search = allowing.added(Search(models[0].settings.decoding.override(options), cast("Long", long)), models[0])
+    decoding = models[0].settings.decoding.override(options)
+    search = allowing.added(Search(decoding, cast("Long", long), form.alignments), models[0])
     search = form.with_confidence(search, each_model(models), rows)
     warn_short_limit(reporter, models[0], search.decoding)
     with _naming_texts(model, given):
@@ -235,7 +228,7 @@ def translate(
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, files.ledger)
         is_nbest = "num_return_sequences" in options
-        layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
+        layout = choose_layout(given, opened, files.out, search, full=reporter.as_json or is_nbest)
         with job_output(output, files.out, sys.stdout.buffer) as destination:
             job = make_job(given, opened, models, search, layout, destination, device=device, on=on)
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)

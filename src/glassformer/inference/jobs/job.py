@@ -43,10 +43,9 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Translates rows in this process; with `alignments` the answers are aligned."""
+    """Translates rows in this process."""
 
     translator: Translator
-    alignments: bool = False
 
     def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, chunk by chunk."""
@@ -63,7 +62,6 @@ class Here:
             [f"row {row.number}" for row in rows],
             prefixes=prefixes if any(prefixes) else None,
             progress=on_count,
-            alignments=self.alignments,
         )
 
 
@@ -146,7 +144,7 @@ def describe_job(
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),
-        "alignments": layout.alignments,
+        "alignments": search.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
         **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),

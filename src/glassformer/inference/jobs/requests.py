@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
-from glassformer.errors import UsageError, nearest
+from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
@@ -27,7 +27,6 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import named_values
 from glassformer.text.normalization import nfc
 
-RAY = "ray"
 Output = StreamOutput | FileOutput
 
 
@@ -95,14 +94,12 @@ def job_output(file: FileOutput | None, out: Path | None, standard_output: Binar
         raise cannot_write(out, error) from None
 
 
-def choose_layout(
-    given: Input, opened: OpenRows, out: Path | None, *, full: bool, alignments: bool, confidence: bool
-) -> Layout:
+def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Search, *, full: bool) -> Layout:
     """Return the form of the output: JSON Lines if `full`, or else that of `out` or of the input."""
-    form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or alignments)
+    form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, alignments, kept, free_name(kept), header, confidence)
+    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.confidence is not None)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -115,8 +112,8 @@ def check_cluster(on: str | None, source: str) -> None:
         return
     from glassformer.inference.jobs.on_ray import load_ray
 
-    if on != RAY:
-        raise UsageError(f"--on {on} is not available", hint=nearest(on, [RAY]))
+    if on != "ray":
+        raise UsageError(f"--on {on} is not available", expected="ray")
     if source == "-":
         raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
     load_ray()
@@ -174,9 +171,9 @@ def make_job(
 
     workers: Workers
     if on is None:
-        workers = Here(load(models), layout.alignments)
+        workers = Here(load(models))
     else:
         from glassformer.inference.jobs.on_ray import OnRay
 
-        workers = OnRay(load, models, layout.alignments, n_gpus=int(device.startswith("cuda")))
+        workers = OnRay(load, models, n_gpus=int(device.startswith("cuda")))
     return Job(given, workers, search, layout, output, name)

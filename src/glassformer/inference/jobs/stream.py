@@ -31,13 +31,14 @@ class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
     `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
-    With `confidence` each answer has its probability, from a search for all answers of the beam. A `constraint` says
-    which answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the model is not asked unless
-    an answer has a forced start.
+    With `alignments` the answers are aligned. With `confidence` each has its probability, from a search for all answers
+    of the beam. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC,
+    which the model is not asked unless an answer has a forced start.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
+    alignments: bool = False
     confidence: Confidence | None = None
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     constraint: Constraint | None = None
@@ -89,14 +90,14 @@ def translate_stream(
         forms = {"prefixes": prefixes is not None, "constrained": constraint is not None}
         sure = Confidence.of(translator.model_files, base, minimum=min_confidence, **forms)
     chosen = base if sure is None else all_of_the_beam(base)
-    search = Search(chosen, long, sure, constraint=constraint)
+    search = Search(chosen, long, alignments, sure, constraint=constraint)
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
         given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, names, prefixes=given, alignments=alignments)
+        yield from translate_chunk(translator, chunk, search, names, prefixes=given)
 
 
 def translate_chunk(
@@ -107,9 +108,8 @@ def translate_chunk(
     *,
     prefixes: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
-    alignments: bool = False,
 ) -> list[Translation]:
-    """Translate some texts of a job, called `names` in errors, and align the answers with `alignments`."""
+    """Translate some texts of a job, called `names` in errors."""
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
@@ -145,7 +145,7 @@ def translate_chunk(
                     del parts[row]
     if progress and len(flat) != len(texts):
         progress(len(texts))
-    found = iter(align(translator, flat, answers) if alignments else answers)
+    found = iter(align(translator, flat, answers) if search.alignments else answers)
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
