@@ -6,14 +6,13 @@ import contextlib
 import os
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import OptionGroup, Reporter, check_output, write_ledger
+from glassformer.cli.console import Reporter, check_output, write_ledger
 from glassformer.cli.narrate import (
     print_ledger,
     print_reading,
@@ -26,46 +25,34 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
-    from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
-    from glassformer.inference.jobs.stream import Long, Search
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.inference.jobs.stream import Long
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
 
-class Files(OptionGroup):
-    """The files that a job writes, and whether it may replace or resume them."""
-
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None
+def translate(
+    model: opt.Model,
+    reporter: Reporter,
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
+    ] = "-",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
             "--ledger",
             help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
         ),
-    ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False
-
-    def check(self) -> tuple[FileOutput | None, Progress | None]:
-        """Return the output, and the progress to resume, before any work. Raises an error for files in the way."""
-        from glassformer.inference.jobs.requests import choose_output
-
-        check_output(self.ledger, "--ledger", overwrite=self.overwrite or self.resume)
-        check_output(self.out, "--out", overwrite=True)  # it may be one to resume
-        return choose_output(self.out, resume=self.resume, overwrite=self.overwrite)
-
-
-class Rows(OptionGroup):
-    """What is translated of the input."""
-
-    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
+    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,12 +61,12 @@ class Rows(OptionGroup):
             help="A further input of the model: its column in a table (default: the one of that name), or its value "
             "for plain lines, as in tags=V;PST (repeatable).",
         ),
-    ] = None
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
-    ] = None
-    header: opt.Header = None
+    ] = None,
+    header: opt.Header = None,
     prefix: Annotated[
         str | None,
         typer.Option(
@@ -87,30 +74,10 @@ class Rows(OptionGroup):
             metavar="TEXT",
             help="The forced start of every answer; in a table, the column with that of each row.",
         ),
-    ] = None
-
-    def of(self, source: str, model: ModelFile, *, ledger: bool) -> Input:
-        """Return the input of a model."""
-        from glassformer.inference.jobs.requests import choose_input
-
-        return choose_input(
-            _standard_input() if source == "-" else source,
-            model,
-            column=self.column,
-            features=self.features or (),
-            data=opt.given(header=opt.header_setting(self.header)),
-            ledger=ledger,
-            keep=tuple(name for names in self.keep or () for name in names.split(",") if name),
-            prefix=self.prefix,
-        )
-
-
-class Form(OptionGroup):
-    """What of an answer is written."""
-
+    ] = None,
     nbest: Annotated[
         int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
-    ] = None
+    ] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option(
@@ -121,67 +88,26 @@ class Form(OptionGroup):
             help="Leave an answer empty that is right with a probability below P, such as 0.95. JSON and tables have "
             "the probability, with 0 too.",
         ),
-    ] = None
+    ] = None,
     alignments: Annotated[
         bool,
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
-    ] = False
-
-    def with_confidence(self, search: Search, models: Sequence[ModelFile], rows: Rows) -> Search:
-        """Return a search whose answers have a probability, if that is requested."""
-        from glassformer.inference.confidence import all_of_the_beam
-        from glassformer.inference.jobs.confidence import Confidence
-
-        if self.min_confidence is None:
-            return search
-        confidence = Confidence.of(
-            models,
-            search.decoding,
-            minimum=self.min_confidence,
-            prefixes=bool(rows.prefix),
-            constrained=search.constraint is not None,
-        )
-        return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
-
-
-class Allowing(OptionGroup):
-    """Which answers are allowed."""
-
+    ] = False,
     must_match: Annotated[
         str | None,
         typer.Option(
             "--must-match", metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."
         ),
-    ] = None
+    ] = None,
     choices: Annotated[
         Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
-    ] = None
-
+    ] = None,
     lexicon: Annotated[
         str | None,
         typer.Option(
             "--lexicon", metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."
         ),
-    ] = None
-
-    def added(self, search: Search, model: ModelFile) -> Search:
-        """Return a search that is held to what is allowed."""
-        from glassformer.inference.jobs.requests import choose_constraint, read_lexicon
-
-        lexicon = read_lexicon(self.lexicon, model)
-        return replace(search, constraint=choose_constraint(self.must_match, self.choices), lexicon=lexicon)
-
-
-def translate(
-    model: opt.Model,
-    files: Files,
-    rows: Rows,
-    form: Form,
-    allowing: Allowing,
-    reporter: Reporter,
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
-    ] = "-",
+    ] = None,
     ensemble: opt.Ensemble = None,
     beam: opt.Beam = None,
     long: Annotated[
@@ -206,35 +132,53 @@ def translate(
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
-    from glassformer.inference.jobs.requests import check_cluster, choose_layout, job_output, make_job
-    from glassformer.inference.jobs.stream import Search
-    from glassformer.ship.storage.modelfile import ModelFile, each_model
+    from glassformer.inference.jobs import requests
+    from glassformer.ship.storage.modelfile import ModelFile
 
-    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=form.nbest)
-    check_cluster(on, source)
-    output, resumed = files.check()
+    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest)
+    requests.check_cluster(on, source)
+    check_output(ledger, "--ledger", overwrite=overwrite or resume)
+    check_output(out, "--out", overwrite=True)  # it may be one to resume
+    output, resumed = requests.choose_output(out, resume=resume, overwrite=overwrite)
     if output is not None and resumed is not None and output.is_finished(resumed):
         output.finish(resumed)
-        reporter.print(f"{files.out} is complete; there was nothing left to do")
+        reporter.print(f"{out} is complete; there was nothing left to do")
         return
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
-    given = rows.of(source, models[0], ledger=files.ledger is not None)
-    decoding = models[0].settings.decoding.override(options)
-    search = allowing.added(Search(decoding, cast("Long", long), form.alignments), models[0])
-    search = form.with_confidence(search, each_model(models), rows)
+    given = requests.choose_input(
+        _standard_input() if source == "-" else source,
+        models[0],
+        column=column,
+        features=features or (),
+        data=opt.given(header=opt.header_setting(header)),
+        ledger=ledger is not None,
+        keep=tuple(name for names in keep or () for name in names.split(",") if name),
+        prefix=prefix,
+    )
+    search = requests.choose_search(
+        models,
+        models[0].settings.decoding.override(options),
+        long=cast("Long", long),
+        alignments=alignments,
+        min_confidence=min_confidence,
+        must_match=must_match,
+        choices=choices,
+        lexicon=lexicon,
+        prefixes=bool(prefix),
+    )
     warn_short_limit(reporter, models[0], search.decoding)
     with _naming_texts(model, given):
         scanned = None if given.arrives else given.scan()
     with given.open() as opened:
-        _print_input(reporter, given, scanned or opened, files.ledger)
+        _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
-        layout = choose_layout(given, opened, files.out, search, full=reporter.as_json or is_nbest)
-        with job_output(output, files.out, sys.stdout.buffer) as destination:
-            job = make_job(given, opened, models, search, layout, destination, device=device, on=on)
+        layout = requests.choose_layout(given, opened, out, search, full=reporter.as_json or is_nbest)
+        with requests.job_output(output, out, sys.stdout.buffer) as destination:
+            job = requests.make_job(given, opened, models, search, layout, destination, device=device, on=on)
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
-    write_ledger(reporter, opened.ledger, files.ledger)
+    write_ledger(reporter, opened.ledger, ledger)
     if output is not None:
-        reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {files.out}")
+        reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
 

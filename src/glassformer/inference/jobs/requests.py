@@ -14,16 +14,18 @@ from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
+from glassformer.inference.confidence import all_of_the_beam
+from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
 from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
-from glassformer.inference.jobs.stream import Search
+from glassformer.inference.jobs.stream import Long, Search
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DataSettings
+from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.files import cannot_write, is_device
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text.inputs import named_values
 from glassformer.text.normalization import nfc
 
@@ -119,7 +121,29 @@ def check_cluster(on: str | None, source: str) -> None:
     load_ray()
 
 
-def choose_constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
+def choose_search(
+    models: Sequence[ModelFile],
+    decoding: DecodingSettings,
+    *,
+    long: Long,
+    alignments: bool,
+    min_confidence: float | None,
+    must_match: str | None,
+    choices: Path | None,
+    lexicon: str | None,
+    prefixes: bool,
+) -> Search:
+    """Return how texts are translated; `prefixes`: answers have forced starts."""
+    constraint = _constraint(must_match, choices)
+    confidence = None
+    if min_confidence is not None:
+        forms = {"prefixes": prefixes, "constrained": constraint is not None}
+        confidence = Confidence.of(each_model(models), decoding, minimum=min_confidence, **forms)
+        decoding = all_of_the_beam(decoding)
+    return Search(decoding, long, alignments, confidence, constraint=constraint, lexicon=_lexicon(lexicon, models[0]))
+
+
+def _constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
     """Return what answers must be: a match of a pattern, or one of the lines of a file. None: anything.
 
     Raises UsageError for a pattern that is not valid, and for a file without choices or with a blank line.
@@ -137,7 +161,7 @@ def choose_constraint(must_match: str | None, choices: Path | None) -> Constrain
     return Constraint.of(must_match, texts)
 
 
-def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
+def _lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
     """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
