@@ -205,13 +205,6 @@ def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, c
     assert "(TSV, without a header)" in answer.err
 
 
-def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, call, run):
-    table = tmp_path / "h.jsonl"
-    table.write_text('{"x": "1845-01-05"}\n')
-    answer = call("translate", run, table, "--column", "x")
-    assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
-
-
 def test_a_ledger_is_not_the_output(tmp_path, call, run):
     table = tmp_path / "h.csv"
     table.write_text("iso,x\n1845-01-05,a\n")

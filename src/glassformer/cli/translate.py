@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
     from glassformer.inference.jobs.progress import Progress
-    from glassformer.inference.jobs.stream import Long
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
@@ -158,7 +157,7 @@ def translate(
     search = requests.choose_search(
         models,
         models[0].settings.decoding.override(options),
-        long=cast("Long", long),
+        long=long,
         alignments=alignments,
         min_confidence=min_confidence,
         must_match=must_match,

@@ -281,14 +281,6 @@ def test_two_processes_do_not_write_one_output(table, tmp_path):
     assert refused(job_of(table, out)).what == "an interrupted job is here; nothing was written"
 
 
-def test_on_a_file_system_without_locks_a_job_is_done(table, tmp_path, monkeypatch):
-    def no_locks(*_arguments: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
-    assert run(job_of(table, tmp_path / "out.csv"))[-1] == 200
-
-
 # Faults
 
 

@@ -14,14 +14,12 @@ from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
-from glassformer.inference.confidence import all_of_the_beam
-from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
 from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
-from glassformer.inference.jobs.stream import Long, Search
+from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.files import cannot_write, is_device
@@ -125,22 +123,14 @@ def choose_search(
     models: Sequence[ModelFile],
     decoding: DecodingSettings,
     *,
-    long: Long,
-    alignments: bool,
-    min_confidence: float | None,
     must_match: str | None,
     choices: Path | None,
     lexicon: str | None,
-    prefixes: bool,
+    **more: Any,
 ) -> Search:
-    """Return how texts are translated; `prefixes`: answers have forced starts."""
-    constraint = _constraint(must_match, choices)
-    confidence = None
-    if min_confidence is not None:
-        forms = {"prefixes": prefixes, "constrained": constraint is not None}
-        confidence = Confidence.of(each_model(models), decoding, minimum=min_confidence, **forms)
-        decoding = all_of_the_beam(decoding)
-    return Search(decoding, long, alignments, confidence, constraint=constraint, lexicon=_lexicon(lexicon, models[0]))
+    """Return how texts are translated; `lexicon` and `choices` are files, `more` are arguments of `Search.of`."""
+    constraint, known = _constraint(must_match, choices), _lexicon(lexicon, models[0])
+    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=known, **more)
 
 
 def _constraint(must_match: str | None, choices: Path | None) -> Constraint | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
@@ -17,6 +17,7 @@ from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
 from glassformer.text.normalization import nfc
 
@@ -43,6 +44,28 @@ class Search:
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
     constraint: Constraint | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        model_files: Sequence[ModelFile],
+        decoding: DecodingSettings,
+        *,
+        min_confidence: float | None,
+        constraint: Constraint | None,
+        prefixes: bool,
+        **more: Any,
+    ) -> Self:
+        """Return the search of these models; `prefixes`: answers have forced starts. `more` are further fields.
+
+        Raises UsageError for a minimum where the probability of answers is not known.
+        """
+        confidence = None
+        if min_confidence is not None:
+            forms = {"prefixes": prefixes, "constrained": constraint is not None}
+            confidence = Confidence.of(model_files, decoding, minimum=min_confidence, **forms)
+            decoding = all_of_the_beam(decoding)
+        return cls(decoding, confidence=confidence, constraint=constraint, **more)
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
@@ -84,13 +107,15 @@ def translate_stream(
     `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
     `Translator.translate`, as are answers and scores.
     """
-    base = (decoding or translator.settings.decoding).override(options)
-    sure, constraint = None, Constraint.of(must_match, choices)
-    if min_confidence is not None:
-        forms = {"prefixes": prefixes is not None, "constrained": constraint is not None}
-        sure = Confidence.of(translator.model_files, base, minimum=min_confidence, **forms)
-    chosen = base if sure is None else all_of_the_beam(base)
-    search = Search(chosen, long, alignments, sure, constraint=constraint)
+    search = Search.of(
+        translator.model_files,
+        (decoding or translator.settings.decoding).override(options),
+        min_confidence=min_confidence,
+        constraint=Constraint.of(must_match, choices),
+        prefixes=prefixes is not None,
+        long=long,
+        alignments=alignments,
+    )
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
     first, forced = count(1), None if prefixes is None else iter(prefixes)
