@@ -137,7 +137,7 @@ def test_a_bleu_tokenizer_without_its_package_is_a_clear_error(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     for name, package in [("ja-mecab", "pip install sacrebleu[ja]"), ("flores200", "pip install sentencepiece")]:
         with pytest.raises(SettingsError, match=f"the BLEU tokenizer {name!r} cannot be used") as caught:
-            metrics.check_bleu_tokenizer(name)
+            metrics.bleu_scorer(name)
         assert (package in caught.value.got, "\n" in caught.value.got) == (True, False)
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -144,27 +144,14 @@ def translate(
         reporter.print(f"{out} is complete; there was nothing left to do")
         return
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
-    given = requests.choose_input(
-        _standard_input() if source == "-" else source,
-        models[0],
-        column=column,
-        features=features or (),
-        data=opt.given(header=opt.header_setting(header)),
-        ledger=ledger is not None,
-        keep=tuple(name for names in keep or () for name in names.split(",") if name),
-        prefix=prefix,
-    )
-    search = requests.choose_search(
-        models,
-        models[0].settings.decoding.override(options),
-        long=long,
-        alignments=alignments,
-        min_confidence=min_confidence,
-        must_match=must_match,
-        choices=choices,
-        lexicon=lexicon,
-        prefixes=bool(prefix),
-    )
+    kept = tuple(name for names in keep or () for name in names.split(",") if name)
+    columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
+    data, stream = opt.given(header=opt.header_setting(header)), _standard_input() if source == "-" else source
+    given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
+    allowed: dict[str, Any] = {"must_match": must_match, "choices": choices, "lexicon": lexicon}
+    more: dict[str, Any] = {"long": long, "alignments": alignments, "min_confidence": min_confidence}
+    decoding = models[0].settings.decoding.override(options)
+    search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
     with _naming_texts(model, given):
         scanned = None if given.arrives else given.scan()

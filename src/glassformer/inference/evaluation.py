@@ -30,7 +30,7 @@ from glassformer.inference.metrics import (
     Item,
     Measure,
     References,
-    check_bleu_tokenizer,
+    bleu_scorer,
     exact_matches,
     group_by_source,
     measured,
@@ -173,7 +173,7 @@ def evaluate(
             got=f"{read} read, 0 kept",
             expected="at least one pair of source and target",
         )
-    check_bleu_tokenizer(bleu_tokenize)
+    bleu_scorer(bleu_tokenize)
     search = (decoding or translator.settings.decoding).override(options)
     if where is not None and (isinstance(where, str) or len(where) != len(checked)):
         raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")

@@ -257,7 +257,7 @@ def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Seque
     no reference, has four tokens; sacreBLEU returns 0 there, even if every answer is right. Raises SettingsError for a
     tokenizer that sacreBLEU does not have or cannot use.
     """
-    found = _corpus_statistics(_bleu_scorer(tokenize), hypotheses, references)
+    found = _corpus_statistics(bleu_scorer(tokenize), hypotheses, references)
     rows = list(_in_nfc(hypotheses, references))
     sides = ("answer", (answer for answer, _ in rows)), ("target", (gold for _, golds in rows for gold in golds))
     short = (f"no {side} has four tokens" for side, texts in sides if not has_four_tokens(texts, tokenize))
@@ -266,7 +266,7 @@ def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Seque
 
 def has_four_tokens(texts: Iterable[str], tokenize: str = "13a") -> bool:
     """Whether a text has four tokens of sacreBLEU; BLEU needs them, because it counts sequences of four."""
-    scorer: Any = _bleu_scorer(tokenize)
+    scorer: Any = bleu_scorer(tokenize)
     return any(len(scorer.tokenizer(text.rstrip()).split()) >= scorer.max_ngram_order for text in texts)
 
 
@@ -287,12 +287,8 @@ def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], reference
     return Statistics(np.array(statistics, dtype=np.float64), score, str(scorer.get_signature()))
 
 
-def check_bleu_tokenizer(name: str) -> None:
-    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it."""
-    _bleu_scorer(name)
-
-
-def _bleu_scorer(tokenize: str) -> BLEU:
+def bleu_scorer(tokenize: str) -> BLEU:
+    """Return what computes BLEU. Raises SettingsError unless sacreBLEU has this tokenizer and can use it."""
     from sacrebleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
