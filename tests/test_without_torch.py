@@ -65,8 +65,8 @@ def run(commands: Iterable[str], names: dict[str, Path], before: str = WITHOUT) 
 
 USES = (
     "translate {model} {texts}",
-    "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
-    "translate {model} {texts} --alignments --to tsv",
+    "translate {model} {texts} --beam 3 --nbest 2",
+    "translate {model} {texts} --alignments",
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",

@@ -12,7 +12,6 @@ import pytest
 from glassformer.data.datasets import dates
 from glassformer.glassbox.evidence import head_effects
 from glassformer.inference.evaluation import evaluate
-from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translator
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.inference.test_evaluation import METRICS
@@ -81,27 +80,6 @@ def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call
     assert (refused.code, page.read_text()) == (1, text)
     assert "--overwrite, or another --report" in refused.err
     assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
-
-
-def test_a_report_counts_the_rows_that_were_trained_on_where_their_table_is_unchanged(call, run, table, tmp_path):
-    trained, page = TrainedRows.of(Translator.load(run)), tmp_path / "errors.html"
-    assert (len(trained.sources), trained.unknown) == (180, "")
-    sources = {json.loads(line)["source"] for line in (run / "held_out.jsonl").read_text().splitlines()}
-    assert not sources & {*trained.sources}
-    assert call("evaluate", run, run / "held_out.jsonl", "--report", page).code == 0
-    assert " trained on 180 rows" in page.read_text()
-    model = ModelFile.load(run)
-    for path, why in (
-        (run / "held_out.jsonl", "has other rows than the model was trained on"),
-        (tmp_path / "none.csv", "is not a file of this computer"),
-        ("https://example.org/a.csv", "is not a file of this computer"),
-        ("/dev/zero", "is not a file of this computer"),
-    ):
-        other = replace(model, data=model.data.model_copy(update={"table": str(path)}))
-        assert TrainedRows.of(Translator(other)).unknown == f"the training table {path} {why}"
-    (tmp_path / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
-    moved = TrainedRows.of(Translator.load(tmp_path / "model.safetensors"))
-    assert moved.unknown == "the sources.safetensors of its run is not next to the model"
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):
@@ -193,11 +171,11 @@ GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
 def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, run, verb):
     path, ledger = tmp_path / "gaps.csv", tmp_path / "lost.jsonl"
     path.write_text(GAPS, encoding="utf-8")
-    words = (verb, run, path, *VERBS[verb], "--bad-rows", "skip")
+    words = (verb, run, path, "--bad-rows", "skip")
     without = call(*words)
     assert "11 rows read, 2 kept" in without.err
     assert "list each row that was not kept with --ledger FILE\n" in without.err

@@ -87,7 +87,7 @@ def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, 
 def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table):
     model = tmp_path / "model.safetensors"
     model.write_bytes(joined.read_bytes())
-    asked = ("translate", model, "-", "--confidence", "--json")
+    asked = ("translate", model, "-", "--min-confidence", "0", "--json")
     assert "a model that is not calibrated" in call(*asked, stdin=b"2014-05-06\n").err
     assert call("calibrate", model, table).code == 0
     assert ModelFile.load(model).seeds == [1, 2]

@@ -164,7 +164,7 @@ def test_a_row_without_a_feature_is_left_empty_and_named(call, run, holes, fille
     answer = call("translate", run, holes)
     assert (answer.code, answer.out.split("\n")[:-1]) == (EXIT_LEFT_OUT, filled)
     assert LEFT_OUT in answer.err
-    arrived = call("translate", run, "-", "--from", "tsv", "--keep", "form,tags", stdin=holes.read_bytes())
+    arrived = call("translate", run, "-", "--column", "lemma", "--keep", "form,tags", stdin=holes.read_bytes())
     assert arrived.code == EXIT_LEFT_OUT
     assert [line.split("\t") for line in arrived.out.split("\n")[1:-1]] == [
         [form, tags, text] for (_, form, tags), text in zip(HOLES, filled, strict=True)

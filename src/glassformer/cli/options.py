@@ -87,12 +87,6 @@ class Computing(OptionGroup):
         return Translator(ModelFile.load(model), **options)
 
 
-class ComputingWithEngine(Computing):
-    """The same, with a choice of the engine."""
-
-    engine: Annotated[str, typer.Option("--engine", help="auto, numpy or torch.", rich_help_panel=COMMON)] = "auto"
-
-
 # Tables
 
 PairTable = Annotated[
@@ -214,10 +208,6 @@ Beam = Annotated[
 SetDecoding = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
-]
-SamplingSeed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
 ]
 
 # Metrics

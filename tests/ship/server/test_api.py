@@ -49,17 +49,8 @@ def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(c
     translated, refused = (
         client.post("/api/translate", json=body).json() for body in ({"texts": ["abc"]}, {"text": "abc"})
     )
-    assert translated["translations"][0].keys() - {"cut_off"} == shown[0]["translations"][0].keys()
+    assert translated["translations"][0].keys() == shown[0]["translations"][0].keys()
     assert refused == shown[1]
-
-
-def test_an_answer_that_was_cut_off_says_so_in_words(client: TestClient) -> None:
-    request = {"texts": ["abc", "", "gfedcba"], "num_return_sequences": 5}
-    found = client.post("/api/translate", json=request).json()["translations"]
-    answers = [answer for first in found for answer in (first, *first["alternatives"])]
-    assert {answer["finished"] for answer in answers} == {True, False}
-    for answer in answers:
-        assert answer.get("cut_off", "") == ("" if answer["finished"] else "at the maximum number of tokens")
 
 
 def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
