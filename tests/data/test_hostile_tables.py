@@ -40,8 +40,6 @@ CLEANING = st.fixed_dictionaries(
         "strip_controls": st.just(True),
         "drop_duplicates": st.just(True),
         "drop_contradictions": st.just(True),
-        "min_ratio": st.floats(0.1, 1),
-        "max_ratio": st.floats(1, 5),
         "max_source_length": st.integers(1, 5),
         "max_target_length": st.integers(1, 5),
         "header": st.sampled_from(["auto", "yes", "no"]),
@@ -49,7 +47,7 @@ CLEANING = st.fixed_dictionaries(
     },
 )
 ALL = dict.fromkeys(("strip_controls", "drop_duplicates", "drop_contradictions"), True)
-ALL |= {"min_ratio": 0.2, "max_ratio": 5, "max_source_length": 9, "max_target_length": 9}
+ALL |= {"max_source_length": 9, "max_target_length": 9}
 
 
 def accounted(ledger: Ledger, kept: list[int], n_rows: int) -> None:

@@ -103,7 +103,7 @@ class Members:
         self._given = {  # a table that is not a file can be read only once
             "pairs": pairs if isinstance(pairs, str | Path) else _in_memory(planned.table),
             "valid": valid if isinstance(valid, str | Path) else _in_memory(planned.valid),
-            "test": _in_memory(planned.test),  # whose sources are not hallucinated
+            "test": _in_memory(planned.test),
         }
         self._earlier = 0.0  # seconds of all members until now
         for seed in self.seeds if planned.are_members_resumed else ():

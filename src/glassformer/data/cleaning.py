@@ -1,13 +1,11 @@
 r"""Cleaning of the table to train on, by option: what each filter drops is in the ledger, what it changes is counted.
 
-The filters, in this order. Texts are compared in NFC; characters are counted as they are in the table.
+The filters, in this order. Texts are compared in NFC.
 
 1. `data.strip_controls` removes control and invisible characters. A row with an empty side after that is dropped.
-2. `data.min_ratio` and `data.max_ratio` drop rows by characters of the target / characters of the source. Features do
-   not count.
-3. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
+2. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
    are kept. If no target is more frequent than every other, all of them are dropped.
-4. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 3, so that repetitions count there.
+3. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 2, so that repetitions count there.
 
 The length limits in tokens are applied afterward, in `training/prepare.py`.
 """
@@ -30,9 +28,9 @@ from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hash
 from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, cell_fault
-from glassformer.errors import SettingsError, TableError
+from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, split, texts_of
+from glassformer.text.inputs import Inputs, compose, split
 
 MAX_TAGS = 8
 """Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
@@ -72,17 +70,10 @@ class RowFilters:
     data: DataSettings
     inputs: Inputs = ()
 
-    def __post_init__(self) -> None:
-        """Raise SettingsError for limits that no row can satisfy."""
-        low, high = self.data.min_ratio, self.data.max_ratio
-        if low is not None and high is not None and low > high:
-            got = f"data.min_ratio {low:g} and data.max_ratio {high:g}"
-            raise SettingsError("the minimum of the length ratio is above its maximum", got=got)
-
     @property
     def any(self) -> bool:
         """Whether one of them is set."""
-        return self.data.strip_controls or self.data.min_ratio is not None or self.data.max_ratio is not None
+        return self.data.strip_controls
 
     def strip(self, pair: Pair) -> Pair:
         """Return the pair without control characters, if that is set."""
@@ -96,17 +87,6 @@ class RowFilters:
         cells = *(split(pair.source) if self.inputs else [pair.source]), pair.target
         if self.data.strip_controls and (fault := cell_fault(cells, self.inputs)):
             return fault._replace(detail="without control characters")
-        low, high = self.data.min_ratio, self.data.max_ratio
-        if low is None and high is None:
-            return None
-        n_source, n_target = sum(map(len, texts_of(pair.source, self.inputs))), len(pair.target)
-        ratio = n_target / max(1, n_source)
-        for limit, is_over, reason in (
-            (low, low is not None and ratio < low, Reason.RATIO_TOO_LOW),
-            (high, high is not None and ratio > high, Reason.RATIO_TOO_HIGH),
-        ):
-            if is_over:
-                return Fault(reason, f"{n_target:,} / {n_source:,} characters, limit {limit:g}")
         return None
 
 
@@ -197,7 +177,7 @@ def clean(table: Table, data: DataSettings) -> Table:
     """Return the table without the rows that the settings drop; without such settings, the table itself.
 
     Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
-    SettingsError for limits that no row can satisfy, TableError when no row is left.
+    TableError when no row is left.
     """
     filters = RowFilters(data, table.inputs)
     if not (filters.any or data.drop_contradictions or data.drop_duplicates):

@@ -52,12 +52,6 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def then(self, other: Sequences) -> Sequences:
-        """Return these sequences and the others after them, in memory."""
-        starts = np.concatenate((self.starts, len(self.ids) + other.starts))
-        lengths = np.concatenate((self.lengths, other.lengths))
-        return Sequences(np.concatenate((self.ids, other.ids)), starts, lengths)
-
     def packed(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return the ids of `rows`, one sequence after the other, without padding."""
         lengths = self.lengths[rows].astype(np.int64)
@@ -85,10 +79,6 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def then(self, other: Corpus) -> Corpus:
-        """Return these rows and the others after them, in memory."""
-        return Corpus(self.source.then(other.source), self.target.then(other.target))
 
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:

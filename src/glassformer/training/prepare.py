@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.column_settings import held_out_columns
-from glassformer.data.corpus import Corpus, Encoded, Sequences, Tokenizers, encode_pairs, encode_training, spread
-from glassformer.data.hallucinated import MIN_STEM, hallucinate, stems
+from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode_pairs, encode_training, spread
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.splits import Overlap, TrainedSources, held_rows, source_hashes
@@ -160,10 +159,6 @@ def prepare(
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
     record = _training_data(table, valid, train, counts, len(valid_pairs), tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
-    invented = _hallucinated(table, held_out, tokenizers, settings, without=(table, valid, test))
-    if len(invented):
-        notes = (*notes, f"{len(invented):,} rows are hallucinated from {len(train):,} (data.hallucinate)")
-        train, sources = train.then(invented), sources | {"hallucinated_rows": len(invented)}
     return Prepared(
         settings,
         *tokenizers,
@@ -198,33 +193,6 @@ def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
             got=ledger.summary(),
             hint="raise data.max_source_length or data.max_target_length",
         )
-
-
-def _hallucinated(
-    table: Table,
-    held_out: NDArray[np.int64],
-    tokenizers: Tokenizers,
-    settings: Settings,
-    without: Sequence[Table | None],
-) -> Corpus:
-    """Return the hallucinated rows that are set. Raises TableError for rows that nothing can be hallucinated from."""
-    n_rows = round(settings.data.hallucinate * (len(table.pairs) - len(held_out)))
-    if not n_rows:
-        return Corpus(Sequences.pack([]), Sequences.pack([]))
-    pairs, kinds = list(_Others(table.pairs, held_out)), {side.settings.kind for side in tokenizers}
-    taken = {pair.source for each in without if each for pair in each.pairs}
-    invented = hallucinate(pairs, n_rows, settings.training.seed, taken) if kinds == {"characters"} else []
-    if len(invented) < n_rows / 2:
-        n_usable = sum(1 for pair in pairs if stems(pair))
-        found = f"{n_usable:,} of {len(pairs):,} rows keep {MIN_STEM} characters of their source"
-        raise TableError(
-            "rows cannot be hallucinated from this table",
-            where=table.path,
-            got=found if kinds == {"characters"} else f"tokens of {' and '.join(sorted(kinds))}",
-            expected="characters, and targets that keep the stem of their source, as in inflection",
-            hint="--set data.hallucinate=0",
-        )
-    return encode_pairs(replace(table, pairs=invented), np.arange(len(invented)), tokenizers, settings).corpus
 
 
 def _training_data(

@@ -119,7 +119,7 @@ def test_a_table_that_has_it_is_found_with_its_rows_and_a_clean_one_is_not(kind:
     assert 1 <= len(finding.examples) <= 3
 
 
-@pytest.mark.parametrize("kind", ["duplicates", "contradictions", "control characters", "length ratio"])
+@pytest.mark.parametrize("kind", ["duplicates", "contradictions", "control characters"])
 def test_the_option_of_a_finding_removes_it_and_nothing_else(kind: Kind) -> None:
     table = table_of(TABLES[kind][0])
     finding = only(audit(table, settings=settings_of()), kind)
@@ -129,16 +129,6 @@ def test_the_option_of_a_finding_removes_it_and_nothing_else(kind: Kind) -> None
     n_dropped = 0 if kind == "control characters" else finding.count
     assert len(table.pairs) - len(cleaned.pairs) == n_dropped == len(cleaned.ledger.entries)
     assert cleaned.ledger.changed == (kind == "control characters")
-
-
-def test_the_options_of_a_length_ratio_drop_only_rows_that_were_found() -> None:
-    pairs = [*prose(200), ("word " * 20, "@@"), ("a", "bcdefgh " * 20), ("b b b b b", "b b b b b b b b b b b b b b")]
-    finding = only(found_in(pairs), "length ratio")
-    settings = parse_assignments((finding.option or "").split("--set ")[1:])["data"]
-    assert settings.keys() == {"min_ratio", "max_ratio"}
-    entries = clean(table_of(pairs), DataSettings(**settings)).ledger.entries
-    assert {entry.row for entry in entries} <= {202, 203, 204}
-    assert f"the option drops {len(entries)} rows of these, and no other" in finding.advice
 
 
 def test_only_the_table_to_train_on_is_cleaned_so_findings_of_others_name_no_option() -> None:

@@ -85,7 +85,6 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
     found = np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR))
     if not len(found):
         return
-    option, n_dropped = _ratio_option(target / source, found)
     yield from about_rows(
         "length ratio",
         "warning",
@@ -93,20 +92,10 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
         "target",
         found[np.argsort(-distance[found], kind="stable")].tolist(),
         f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)",
-        "read the examples; where source and target are not translations of each other, correct or drop the rows"
-        + (f" (the option drops {counted(n_dropped, 'row')} of these, and no other)" if n_dropped else ""),
-        option if n_dropped else None,
+        "read the examples; where source and target are not translations of each other, correct or drop the rows",
+        None,
         lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
     )
-
-
-def _ratio_option(ratios: NDArray[np.float64], found: Counts) -> tuple[str, int]:
-    """Return the option that drops as many of the found rows as it can without others, and their number."""
-    others = np.delete(ratios, found)
-    low, high = (math.floor(others.min() * 100) / 100, math.ceil(others.max() * 100) / 100)
-    n_low, n_high = int((ratios < low).sum()), int((ratios > high).sum())
-    options = [f"--set data.min_ratio={low:g}"] * (n_low > 0) + [f"--set data.max_ratio={high:g}"] * (n_high > 0)
-    return " ".join(options), n_low + n_high
 
 
 def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding]:
