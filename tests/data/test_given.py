@@ -61,19 +61,6 @@ class Pandas:
         return zip(*self._values, strict=True)
 
 
-class Polars(Pandas):
-    """What is used of a frame of polars."""
-
-    iloc = property()  # type: ignore[assignment]
-    itertuples = property()  # type: ignore[assignment]
-
-    def __getitem__(self, index: tuple[slice, list[int]]) -> Polars:
-        return Polars({str(i): self._values[i] for i in index[1]})
-
-    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*self._values, strict=True)
-
-
 class Datasets:
     """What is used of a data set of `datasets`."""
 
@@ -101,7 +88,7 @@ def read(frame: Any, data: DataSettings = SKIP) -> Table:
     return read_source(source, data)
 
 
-@pytest.mark.parametrize("frame", [Pandas(), Polars(), Datasets(), Datasets(None)])
+@pytest.mark.parametrize("frame", [Pandas(), Datasets(), Datasets(None)])
 @pytest.mark.parametrize("size", [0, 2**30])
 def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch, frame, size):
     monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path))
@@ -130,12 +117,9 @@ def test_a_missing_value_goes_to_the_ledger_and_another_value_stops():
         read(Pandas(), SKIP.model_copy(update={"bad_rows": "stop"}))
 
 
-def test_a_dictionary_of_data_sets_and_a_lazy_frame_are_refused():
+def test_a_dictionary_of_data_sets_is_refused():
     with pytest.raises(UsageError, match=r"dataset\['train'\]"):
         source_of_frame(Datasets({"train": [], "test": []}))
-    lazy = type("LazyFrame", (), {"collect_schema": None, "sink_parquet": None})()
-    with pytest.raises(UsageError, match=r"collect\(\)"):
-        source_of_frame(lazy)
 
 
 def test_a_list_of_mappings_is_a_table():
@@ -185,11 +169,11 @@ def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path,
     assert [(entry.row, str(entry.reason)) for entry in found.ledger.entries] == [(2, "missing value")] * 2
 
 
-def test_a_table_of_arrow_is_read_by_its_stream():
+def test_a_table_of_arrow_is_read():
     assert list(read(arrow_table()).pairs) == [("a", "x"), ("c", "z")]
 
 
-@pytest.mark.parametrize("name", ["pandas", "polars", "datasets"])
+@pytest.mark.parametrize("name", ["pandas", "datasets"])
 def test_the_frames_of_the_libraries_are_read(name: str):
     library = pytest.importorskip(name)
     values = {"word": ["a", None, "c"], "ipa": ["x", "y", "z"]}
