@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -11,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import tables as table_module
 from glassformer.data.cleaning import clean, has_control, strip_controls
 from glassformer.data.given import as_table
-from glassformer.data.pairs import Pair, fingerprint
-from glassformer.data.stored import StoredPairs
+from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
@@ -30,12 +27,6 @@ ENGLAND, SCOTLAND = (f"\U0001f3f4{tags(region)}\U000e007f" for region in ("gbeng
 quick = settings(max_examples=30)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
 tables = st.lists(st.tuples(texts, texts), min_size=1, max_size=30)
-options = st.builds(
-    dict,
-    strip_controls=st.booleans(),
-    drop_contradictions=st.booleans(),
-    drop_duplicates=st.booleans(),
-)
 
 
 def cleaned(pairs: list[tuple[str, str]], **chosen: object) -> Table:
@@ -125,31 +116,7 @@ def test_an_error_says_when_no_row_is_left():
     assert "2 × contradiction" in str(caught.value.got)
 
 
-@quick
-@given(tables, options)
-def test_a_large_table_is_cleaned_as_one_in_memory_and_stays_in_files(tmp_path_factory, pairs, chosen):
-    folder = tmp_path_factory.mktemp("cleaned")
-    path = folder / "pairs.jsonl"
-    path.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "LARGE_CHARACTERS", 0)
-        stored = read_table(path, DataSettings())
-        try:
-            expected = clean(as_table(pairs), DataSettings(**chosen))
-        except TableError:
-            return  # no row is left
-        found = clean(stored, DataSettings(**chosen))
-        assert isinstance(found.pairs, StoredPairs)
-        assert list(found.pairs) == expected.pairs
-        assert list(found.rows) == expected.rows
-        assert fingerprint(found.pairs) == fingerprint(expected.pairs)
-        assert found.ledger.counts() == expected.ledger.counts()
-        assert found.ledger.changed == expected.ledger.changed
-
-
-@pytest.mark.parametrize("large", [0, 2**40], ids=["stored", "in memory"])
-def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large):
-    monkeypatch.setattr(table_module, "LARGE_CHARACTERS", large)
+def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path):
     (folder := tmp_path / "tables").mkdir()
     (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\n")
     (folder / "b.csv").write_text("source,target\ne,f\na,b\ne,g\ne,f\n")

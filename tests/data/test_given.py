@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from glassformer.before.plan import plan
-from glassformer.data import stored, tables
 from glassformer.data.given import source_of_frame
 from glassformer.data.ledger import Reason
-from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_source, read_table
 from glassformer.errors import TableError, UsageError
 from glassformer.paper.settings import DataSettings
@@ -89,18 +87,13 @@ def read(frame: Any, data: DataSettings = SKIP) -> Table:
 
 
 @pytest.mark.parametrize("frame", [Pandas(), Datasets(), Datasets(None)])
-@pytest.mark.parametrize("size", [0, 2**30])
-def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch, frame, size):
-    monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(tables, "LARGE_CHARACTERS", size)
+def test_a_frame_keeps_its_texts_and_lists_every_other_row(frame):
     table = read(frame)
-    assert isinstance(table.pairs, StoredPairs) == (size == 0)
     assert list(table.pairs) == [("one", "wʌn"), ("two", "tu")]
     assert list(table.rows) == [1, 2]
     assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == ENTRIES
     assert (table.ledger.read, table.ledger.kept) == (6, 2)
     assert table.labels == ("word (column 1)", "ipa (column 2)")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_numbers_are_text_and_na_is_missing():

@@ -1,7 +1,7 @@
 """Tables as a program gives them: a path, pairs, rows as mappings, or a frame.
 
-Frames are those of pandas, data sets of `datasets`, and tables of pyarrow. None of these libraries is imported: they are
-recognized by what they can do.
+Frames are those of pandas, `datasets` and pyarrow. None of these libraries is imported: they are recognized by what
+they can do.
 """
 
 from __future__ import annotations
