@@ -335,8 +335,6 @@ def test_a_recipe_is_complete_but_for_what_is_unset():
         "data.source",
         "data.target",
         "data.split_seed",
-        "data.min_ratio",
-        "data.max_ratio",
         "training.max_minutes",
         "decoding.max_new_tokens",
     }

@@ -210,6 +210,7 @@ def _delimited(stream: Stream, path: Path, usual: str, *, is_live: bool) -> Sour
         sample=lambda: [row.cells for row in before if len(row.cells) == width],
         notes=notes,
         separator=separator,
+        is_stated=lines.skipped > 0,
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.cells import Json, json_text
+from glassformer.data.delimited import csv_text
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError
@@ -114,20 +114,11 @@ def pharaoh(answer: Translation) -> str:
     return " ".join(f"{source}-{target}" for source, target in answer.alignment)
 
 
-class _Rows(list[str]):
-    r"""What the csv module writes. It is told that rows end with \r\n, so that it quotes both, and they end with \n."""
-
-    def write(self, row: str) -> None:
-        self.append(row[:-2] + "\n")
-
-
 def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
     cells = ([_cell(value) for value in row] for row in rows)
     if form == "tsv":  # without quoting, a cell has neither tabs nor line breaks
         return _encoded("".join("\t".join(cell.translate(_ONE_CELL) for cell in row) + "\n" for row in cells))
-    written = _Rows()
-    csv.writer(written, lineterminator="\r\n").writerows(cells)
-    return _encoded("".join(written))
+    return _encoded(csv_text(cells))
 
 
 def _cell(value: Any) -> str:

@@ -112,7 +112,6 @@ class TrainingData(_Record):
     rows: dict[str, Count] = Field(default_factory=dict, description="rows read, kept, and not kept by reason")
     changed_rows: Count = Field(default=0, description="rows kept without their control characters")
     train_rows: Count = Field(default=0, description="rows trained on")
-    hallucinated_rows: Count = Field(default=0, description="further rows, hallucinated from these")
     valid_rows: Count = Field(default=0, description="rows held out for validation")
     valid_overlap: Count | None = Field(default=None, description="validation rows whose source was trained on")
     sources_digest: str | None = Field(
