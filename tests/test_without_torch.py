@@ -70,7 +70,6 @@ USES = (
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",
-    "heads {model} {table} --json",
 )
 """What a trained model is used for; {texts} are lines, {table} has pairs."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from glassformer.data.datasets import dates
-from glassformer.glassbox.evidence import head_effects
-from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.inference.test_evaluation import METRICS
@@ -166,7 +164,7 @@ def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp
 
 # The ledger of a table
 
-VERBS = {"evaluate": (), "score": (), "heads": (), "translate": ("--column", "iso")}
+VERBS = {"evaluate": (), "score": (), "translate": ("--column", "iso")}
 GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
@@ -276,7 +274,7 @@ def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run,
 
 def test_a_source_that_is_too_long_is_named_by_its_row_in_the_table(tmp_path, call, run, table_of):
     table = table_of(tmp_path / "long.csv", [("iso", "english"), ("", "left out"), ("1" * 129, "x")])
-    for verb in ("evaluate", "score", "heads"):
+    for verb in ("evaluate", "score"):
         answer = call(verb, run, table)
         assert (answer.code, answer.out) == (1, "")
         assert "a text is longer than the model takes; nothing was done" in answer.err
@@ -293,22 +291,6 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 line were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
-
-
-# heads
-
-
-def test_the_heads_of_an_ensemble_are_those_of_its_first_model(tmp_path, call, run, others, table_of):
-    rows = dates(12, seed=7)
-    table = table_of(tmp_path / "some.csv", [("iso", "english"), *rows])
-    words = ("--ensemble", others[0], "--ensemble", others[1], "--beam", "1")
-    found = json.loads(call("heads", run, table, *words, "--json", "--quiet").out)
-    decoding = Translator.load(run).settings.decoding.model_copy(update={"num_beams": 1})
-    model, *ensemble = (ModelFile.load(path) for path in (run, *others))
-    expected = head_effects(model, rows, decoding=decoding, ensemble=ensemble)
-    assert found == json.loads(json.dumps(asdict(expected)))
-    whole = evaluate(Translator.load(run, ensemble=others), rows, decoding=decoding)
-    assert found["exact_match"] == whole.metrics["exact_match"].value
 
 
 def test_a_huge_text_is_shortened_on_the_terminal_and_not_in_json(call, run, tmp_path, table_of):

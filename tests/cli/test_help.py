@@ -34,8 +34,7 @@ CONTRACT = {
     "explain": f"""
         MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite {PRINTED}
     """,
-    "heads": f"MODEL TABLE --beam --set {LEDGER} {COMPUTING} {PRINTED}",
-    "neighbors": f"MODEL TOKEN --analogy --side --count --table --target --feature {PRINTED}",
+    "neighbors": f"MODEL TOKEN --analogy --side --count {PRINTED}",
     "tokens": f"MODEL TEXT --feature --side --pad-to {PRINTED}",
     "info": f"MODEL {PRINTED}",
     "export": f"MODEL --to --out --precision --check {COLUMNS} {PRINTED}",

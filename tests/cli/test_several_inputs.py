@@ -1,4 +1,4 @@
-"""Several inputs from the command line: train, translate, evaluate, score and heads with --feature."""
+"""Several inputs from the command line: train, translate, evaluate and score with --feature."""
 
 from __future__ import annotations
 
@@ -247,7 +247,6 @@ def test_a_feature_of_a_table_without_a_header_has_one_option_in_every_verb(call
         ["evaluate", run, table],
         ["score", run, table],
         ["translate", run, table],
-        ["heads", run, tsv(tmp_path / "few.tsv", ROWS[:8]), "--beam", "1"],
         ["audit", table],
         ["split", table, "--out", tmp_path / "parts"],
         ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2", "--members", 1],
