@@ -8,7 +8,7 @@ ONE_THREAD := OMP_NUM_THREADS=1
 # Compiled modules are kept, whatever the environment says: to compile the tests again takes each process five seconds.
 PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: install demo lessons docs test test-medium test-lessons test-most test-all chaos check format bench profile wheel wheel-test clean
+.PHONY: install demo lessons docs test test-medium test-lessons test-most test-all chaos check format bench wheel wheel-test clean
 
 install: $(INSTALLED)
 
@@ -79,14 +79,9 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Ours beside the peers, in turns (20 minutes on two cores); the tables of docs/performance.md are written anew.
+# Training next to the peers, in turns: the table of docs/results.md. `python -m benchmarks NAME` has the others.
 bench: $(VENV)/installed-dev
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python -m benchmarks
-
-# Where the time of a step goes.
-profile: $(VENV)/installed-dev
-	$(BIN)/python -m benchmarks.profile
+	$(BIN)/python -m benchmarks training
 
 wheel: $(VENV)/installed-dev
 	rm -rf build/lib* build/bdist*  # what an earlier build left would be in the wheel

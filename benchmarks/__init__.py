@@ -1,12 +1,16 @@
-"""How fast we are beside our peers: `python -m benchmarks` (or `make bench`), all contenders in one run, in turns.
+"""The benchmarks that figures in README and docs come from: `python -m benchmarks NAME [options]`.
 
-tasks.py       what is trained and translated: the same rows in the same batches for everybody, and its arithmetic
-contenders.py  who takes part, by name: ours.py, torch_layers.py, marian.py, direct.py
-turns.py       one process a contender, one of them computing at a time; memory seen from outside
-jobs.py        what is measured: training, decoding, one sentence (curves.py, padding.py and page.py: what they say)
-figures.py     medians with their interval, ratios, shares of the peak: numbers in, numbers out
-report.py      JSON, and the tables of docs/performance.md
-profile.py     where the time of a step goes (`make profile`)
-startup.py     how long the command line takes to answer
-inflection.py  how good the default command is at inflection: five languages, three seeds (hours)
+training    updates a second, next to PyTorch's layers and MarianMT            docs/results.md
+one_text    one text at a time, next to CTranslate2                            docs/results.md
+page        what a person waits for at the glass box                           docs/results.md
+inflection  exact match of the default command in five languages (hours)       docs/results.md
+exports     one model in every format: speed, size, memory                     docs/deploy.md
+serving     a server under load                                                docs/http-api.md
+large       time and memory of tables up to ten million rows                   docs/large-tables.md
+suspects    how many spoiled rows `score --suspects` finds                     docs/before-training.md
+
+Each prints its table in Markdown. Contenders compute in turns (turns.py), on the same rows in the same batches
+(tasks.py); peers.py has the models of other libraries, and trained.py a model of dates that is trained once.
 """
+
+NAMES = ("training", "one_text", "page", "inflection", "exports", "serving", "large", "suspects")

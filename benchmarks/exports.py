@@ -1,16 +1,13 @@
 """A model in every format, side by side: how fast it answers, and what a machine needs for it.
 
-    python -m benchmarks.exports [--rounds N] [--texts N]
-
 The model is that of the default command on dates. Each contender has a process of its own that imports what its runtime
-needs and nothing else; they compute in turns. The table is written into docs/deploy.md.
+needs and nothing else; they compute in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import importlib
 import importlib.metadata
 import re
@@ -23,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.turns import Act, Measured, take_turns
+import psutil
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "deploy.md"
-RESULTS = Path(__file__).parent / "results"
-ROUNDS, TEXTS, SINGLES = 5, 1000, 10
+from benchmarks.report import megabytes, options, rows_of, signature
+from benchmarks.turns import Act, Measured, Record, take_turns
+
+TEXTS, SINGLES = 1000, 10
 BEAM = 5
 THREADS = 2
 
@@ -51,6 +49,10 @@ PACKAGES = {
 }
 
 
+def kind_of(contender: str) -> str:
+    return (FORMATS[contender] or ("glassformer",))[0]
+
+
 @dataclass(frozen=True)
 class Exported:
     """A contender that answers dates with the files in `folder`."""
@@ -61,7 +63,7 @@ class Exported:
     right: tuple[str, ...]
 
     def start(self) -> tuple[dict[str, Any], Act]:
-        kind = (FORMATS[self.name] or ("glassformer",))[0]
+        kind = kind_of(self.name)
         if kind == "html":  # what drives the browser is no part of the page
             importlib.import_module("benchmarks.page")
         begun = time.perf_counter()
@@ -73,20 +75,19 @@ class Exported:
             answers = translate(texts, num_beams)
             facts[f"{name}_exact_match"] = sum(map(str.__eq__, answers, self.right)) / len(texts)
 
-        def act(number: int) -> Measured:
+        def act() -> Measured:
             measured: Measured = {}
-            singles = [texts[(number * SINGLES + i) % len(texts)] for i in range(SINGLES)]
             for name, num_beams in (("greedy", 1), ("beam", BEAM)):
                 begun = time.perf_counter()
                 translate(texts, num_beams)
                 measured[f"{name}_per_second"] = len(texts) / (time.perf_counter() - begun)
                 alone = []
-                for text in singles:
+                for text in texts[:SINGLES]:
                     begun = time.perf_counter()
                     translate([text], num_beams)
                     alone.append(1000 * (time.perf_counter() - begun))
                 measured[f"{name}_milliseconds"] = statistics.median(alone)
-            measured["memory_mb"] = _resident_megabytes(children_only=kind == "html")
+            measured["memory"] = megabytes(psutil.Process(), children_only=kind == "html")
             return measured
 
         return facts, act
@@ -161,18 +162,6 @@ _LOADERS: dict[str, Callable[[Path], Translate]] = {
 }
 
 
-def _resident_megabytes(*, children_only: bool) -> float:
-    """Resident memory of this process and its children, in MB of 10^6 bytes; what processes share counts once."""
-    import psutil
-
-    process = psutil.Process()
-    total = 0
-    for each in (*(() if children_only else (process,)), *process.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):
-            total += each.memory_full_info().pss
-    return total / 1e6
-
-
 def installed_megabytes(packages: tuple[str, ...]) -> float:
     """The size of packages and of everything that they require, in MB of 10^6 bytes."""
     seen: set[str] = set()
@@ -194,40 +183,6 @@ def installed_megabytes(packages: tuple[str, ...]) -> float:
     return total / 1e6
 
 
-def main() -> None:
-    from benchmarks.run import machine
-    from benchmarks.tasks import split_dates
-    from benchmarks.trained import default_dates
-
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.exports", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--texts", type=int, default=TEXTS)
-    given = parser.parse_args()
-    model, pairs = default_dates(), split_dates()[1][: given.texts]
-    texts, right = tuple(source for source, _ in pairs), tuple(target for _, target in pairs)
-    with tempfile.TemporaryDirectory() as temporary:
-        jobs = {name: Exported(name, write(name, model, Path(temporary)), texts, right) for name in FORMATS}
-        records = take_turns(jobs, given.rounds, lambda line: print(line, file=sys.stderr))
-        sizes = {name: sum(file.stat().st_size for file in files_of(job.folder)) for name, job in jobs.items()}
-    contenders = {
-        name: {
-            "facts": record.facts,
-            "turns": record.turns,
-            "absent": record.absent,
-            "file_mb": sizes[name] / 1e6,
-            "installed_mb": installed_megabytes(PACKAGES[(FORMATS[name] or ("glassformer",))[0]]),
-        }
-        for name, record in records.items()
-    }
-    outcome = {
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
-        "rounds": given.rounds,
-        "machine": machine("cpu"),
-        "contenders": contenders,
-    }
-    report(outcome)
-
-
 def write(name: str, model: Path, folder: Path) -> Path:
     """Export the model for a contender, and return the folder; for ours it is that of the run."""
     from glassformer.ship.export import export
@@ -245,41 +200,38 @@ def files_of(folder: Path) -> list[Path]:
     return [own] if (folder / "recipe.toml").exists() else [file for file in folder.iterdir() if file.is_file()]
 
 
-COLUMNS = ["", "sentences/s, greedy", "beam 5", "one sentence, greedy, ms", "beam 5, ms"]
-COLUMNS += ["start to first answer, s", "files, MB", "installed, MB", "resident, MB", "exact match, greedy, beam 5"]
+COLUMNS = ("", "sentences/s, greedy", "beam 5", "one sentence, greedy, ms", "beam 5, ms", "start to first answer, s")
+COLUMNS += ("files, MB", "installed, MB", "resident, MB", "exact match, greedy, beam 5")
 
 
-def report(outcome: dict[str, Any]) -> None:
-    """Print the table, keep the figures, and write the table into the document."""
-    from benchmarks.report import fill, rows_of, save, signature
-
-    rows = []
-    for name, each in outcome["contenders"].items():
-        if each["absent"]:
-            rows.append([name, each["absent"], *[""] * (len(COLUMNS) - 2)])
-            continue
-        median = {key: statistics.median(turn[key] for turn in each["turns"]) for key in each["turns"][0]}
-        facts = each["facts"]
-        rows.append(
-            [
-                name,
-                f"{median['greedy_per_second']:,.0f}",
-                f"{median['beam_per_second']:,.0f}",
-                f"{median['greedy_milliseconds']:.1f}",
-                f"{median['beam_milliseconds']:.1f}",
-                f"{facts['start']:.1f}",
-                f"{each['file_mb']:.1f}",
-                f"{each['installed_mb']:,.0f}" if each["installed_mb"] else "a browser",
-                f"{median['memory_mb']:,.0f}",
-                f"{facts['greedy_exact_match']:.1%}, {facts['beam_exact_match']:.1%}",
-            ]
-        )
-    table = f"{rows_of(COLUMNS, rows)}\n{signature(outcome)}\n"
-    print(table)
-    if outcome["rounds"] >= ROUNDS:
-        save({"exports": outcome}, RESULTS / f"{datetime.date.today().isoformat()}-cpu.json")
-        DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), "exports", table), encoding="utf-8")
+def row_of(name: str, job: Exported, record: Record) -> list[str]:
+    """The cells of a contender: medians over the rounds."""
+    if record.absent:
+        return [name, record.absent]
+    median = {key: statistics.median(record.of(key)) for key in record.turns[0]}
+    installed = installed_megabytes(PACKAGES[kind_of(name)])
+    return [
+        name,
+        f"{median['greedy_per_second']:,.0f}",
+        f"{median['beam_per_second']:,.0f}",
+        f"{median['greedy_milliseconds']:.1f}",
+        f"{median['beam_milliseconds']:.1f}",
+        f"{record.facts['start']:.1f}",
+        f"{sum(file.stat().st_size for file in files_of(job.folder)) / 1e6:.1f}",
+        f"{installed:,.0f}" if installed else "a browser",
+        f"{median['memory']:,.0f}",
+        f"{record.facts['greedy_exact_match']:.1%}, {record.facts['beam_exact_match']:.1%}",
+    ]
 
 
-if __name__ == "__main__":
-    main()
+def main(program: str) -> None:
+    from benchmarks.trained import default_dates, held_out
+
+    given = options(program, __doc__, rounds=5).parse_args()
+    model, pairs = default_dates(), held_out(TEXTS)
+    texts, right = tuple(source for source, _ in pairs), tuple(target for _, target in pairs)
+    with tempfile.TemporaryDirectory() as temporary:
+        jobs = {name: Exported(name, write(name, model, Path(temporary)), texts, right) for name in FORMATS}
+        records = take_turns(jobs, given.rounds)
+        rows = [row_of(name, jobs[name], record) for name, record in records.items()]
+    print(rows_of(COLUMNS, rows), signature(given.rounds), sep="")

@@ -1,17 +1,13 @@
 """Inflection by zero configuration: five languages of SIGMORPHON 2020 (task 0), some seeds, and a table of them.
 
-    python -m benchmarks.inflection DATA [--languages mlt,tel] [--seeds 1,11,21] [--set NAME=VALUE] [--out DIR]
-        [--at-once N]
-
 DATA has LANGUAGE_train.tsv, LANGUAGE_dev.tsv and LANGUAGE_test.tsv: lemma, form and tags without a header. Each run is
-the default command with `--feature` on the tags. A run that is complete is kept, so that the command can be repeated
-after a stop; its test rows are scored one by one (`--no-group`), as the shared task does. The members of a run have its
-seed and those that follow, so seeds are ten apart.
+the default command with `--feature` on the tags; further options, such as `--members 2`, are those of `train`. A run
+that is complete is kept, so that the command can be repeated after a stop; its test rows are scored one by one
+(`--no-group`), as the shared task does.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -23,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.report import rows_of
+from benchmarks.report import options, rows_of, signature
 
 LANGUAGES = ("mlt", "orm", "syc", "kan", "tel")
 OUT = Path(__file__).parent / ".cache" / "inflection"
@@ -37,7 +33,7 @@ class Score(NamedTuple):
     minutes: float
 
 
-def train(data: Path, language: str, seed: int, out: Path, settings: Sequence[str] = ()) -> Score:
+def train(data: Path, language: str, seed: int, out: Path, further: Sequence[str] = ()) -> Score:
     """Train one language by zero configuration, unless that is done, and score its test rows."""
     table, valid, test = (str(data / f"{language}_{part}.tsv") for part in ("train", "dev", "test"))
     run = out / f"{language}-{seed}"
@@ -45,9 +41,9 @@ def train(data: Path, language: str, seed: int, out: Path, settings: Sequence[st
     if not scores.exists():
         out.mkdir(parents=True, exist_ok=True)
         fresh = ("--valid", valid, "--test", test, "--seed", str(seed), "--out", str(run), "--overwrite")
-        changed, begun = [word for one in settings for word in ("--set", one)], time.monotonic()
+        begun = time.monotonic()
         with run.with_suffix(".log").open("w", encoding="utf-8") as log:
-            _glassformer("train", table, *COLUMNS, *fresh, *changed, stdout=log, stderr=log)
+            _glassformer("train", table, *COLUMNS, *fresh, *further, stdout=log, stderr=log)
         minutes = (time.monotonic() - begun) / 60
         report = json.loads(_glassformer("evaluate", str(run), test, "--no-group", "--json", stdout=subprocess.PIPE))
         scores.write_text(json.dumps(report | {"minutes": minutes}), encoding="utf-8")
@@ -72,23 +68,16 @@ def table_of(scores: Mapping[tuple[str, int], Score], languages: Sequence[str], 
     return rows_of(["exact match on test rows, %", *languages, "mean"], lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.inflection", description=__doc__.splitlines()[0] if __doc__ else ""
-    )
+def main(program: str) -> None:
+    parser = options(program, __doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--languages", default=",".join(LANGUAGES))
-    parser.add_argument("--seeds", default="1,11,21")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of each run")
+    parser.add_argument("--seeds", default="1,2,11,12,21,22")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--at-once", type=int, default=1, help="runs at the same time; set OMP_NUM_THREADS=1 for two")
-    given = parser.parse_args()
+    given, further = parser.parse_known_args()
     languages, seeds = given.languages.split(","), [int(seed) for seed in given.seeds.split(",")]
     runs = [(language, seed) for seed, language in product(seeds, languages)]
     with ThreadPoolExecutor(given.at_once) as pool:
-        scores = dict(zip(runs, pool.map(lambda run: train(given.data, *run, given.out, given.set), runs), strict=True))
-    print(table_of(scores, languages, seeds), end="")
-
-
-if __name__ == "__main__":
-    main()
+        scores = dict(zip(runs, pool.map(lambda run: train(given.data, *run, given.out, further), runs), strict=True))
+    print(table_of(scores, languages, seeds), signature(len(seeds)), sep="")

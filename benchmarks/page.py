@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.report import options, rows_of, signature, spread
 from benchmarks.tasks import task_m
 from benchmarks.trained import default_dates
-from benchmarks.turns import Absent, Act, Measured
+from benchmarks.turns import Absent, Act, Measured, Record, take_turns
 from glassformer import explain
 from glassformer.glassbox.report import write_report
 from glassformer.paper.model import Transformer
@@ -31,10 +32,9 @@ MODELS = ("dates, zero configuration", "task M's model, untrained")
 
 @dataclass(frozen=True)
 class Page:
-    """A report with weights where they fit: written from a model that is loaded, opened until every step is
-    recomputed in the browser, one head switched off and another text typed until everything is recomputed; and the
-    frames that the browser draws in a second of the story's first three, and while the numbers of an attention are
-    scrolled and hovered over."""
+    """A report with weights: written from a model that is loaded, opened until every step is recomputed in the
+    browser, one head switched off and another text typed until everything is recomputed; and the frames that the
+    browser draws in a second in which an attention is scrolled."""
 
     model: str
 
@@ -50,35 +50,25 @@ def run_in(playwright: Any, given: ModelFile, text: str, other: str) -> tuple[di
     browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
     written = write_report(explain(given, text, weights=True), path)
 
-    def act(_round: int) -> Measured:
+    def act() -> Measured:
         begun = time.perf_counter()
         write_report(explain(given, text, weights=True), path)
-        measured = {"write": time.perf_counter() - begun}
+        measured = {"written": time.perf_counter() - begun}
         page = browser.new_page(viewport={"width": 1440, "height": 900})
-        begun = time.perf_counter()
-        page.goto(path.as_uri())
-        page.wait_for_selector("body[data-ready='true']", timeout=PATIENCE_MS)
-        measured["shown"] = time.perf_counter() - begun
-        page.evaluate(COUNT)
-        page.wait_for_timeout(3000)
-        measured["story frames"] = page.evaluate(COUNTED)
-        page.goto("about:blank")
         begun = time.perf_counter()
         page.goto(f"{path.as_uri()}#heads")
         page.wait_for_selector("body[data-checked='true']", timeout=PATIENCE_MS)
-        measured["open"] = time.perf_counter() - begun
-        if written.has_weights:
-            measured["what if"] = _wait(page, lambda: page.click(f"[data-key='{EDIT}']"))
-            page.fill("[name=text]", other)
-            measured["typed"] = _wait(page, lambda: page.click("[data-key='ask']"))
+        measured["opened"] = time.perf_counter() - begun
+        measured["what if"] = _wait(page, lambda: page.click(f"[data-key='{EDIT}']"))
+        page.fill("[name=text]", other)
+        measured["another text"] = _wait(page, lambda: page.click("[data-key='ask']"))
         page.click("[data-key='group-Model']")
         page.click(".tab[data-panel='attention']")
-        measured["scroll frames"] = page.evaluate(SCROLL)
-        measured["hover frames"] = _hover(page)
+        measured["scrolling"] = page.evaluate(SCROLL)
         page.close()
         return measured
 
-    return {"megabytes": written.n_bytes / 1e6, "has_weights": written.has_weights}, act
+    return {"megabytes": written.n_bytes / 1e6}, act
 
 
 def _wait(page: Any, click: Callable[[], None]) -> float:
@@ -102,31 +92,6 @@ SCROLL = """() => new Promise((done) => {
   requestAnimationFrame(next);
 })"""
 """Frames per second of two seconds in which each frame scrolls by 30 pixels, down and up."""
-
-COUNT = """() => {
-  globalThis.frames_drawn = { start: performance.now(), count: 0, isOn: true };
-  const next = () => {
-    globalThis.frames_drawn.count += 1;
-    if (globalThis.frames_drawn.isOn) requestAnimationFrame(next);
-  };
-  requestAnimationFrame(next);
-}"""
-COUNTED = """() => {
-  const { start, count } = globalThis.frames_drawn;
-  globalThis.frames_drawn.isOn = false;
-  return (1000 * count) / (performance.now() - start);
-}"""
-
-
-def _hover(page: Any) -> float:
-    """Frames per second while the pointer goes over the cells of the first matrix."""
-    page.evaluate("scrollTo(0, 0)")
-    box = page.locator("#panel .grid").first.bounding_box()
-    page.evaluate(COUNT)
-    for turn in range(4):
-        page.mouse.move(box["x"] + 120, box["y"] + 40 + 20 * turn)
-        page.mouse.move(box["x"] + box["width"] - 10, box["y"] + min(box["height"], 300) - 10, steps=60)
-    return float(page.evaluate(COUNTED))
 
 
 def browsers() -> Any:
@@ -154,3 +119,23 @@ def _large_model() -> tuple[ModelFile, str, str]:
         prepared.source_tokenizer.decode(prepared.train.source.packed(np.array([row]))[1:-1]) for row in (0, 1)
     )
     return prepared.model_file(get_weights(model), Metrics()), one, other
+
+
+WAITS = ("written", "opened", "what if", "another text")
+
+
+def table_of(records: dict[str, Record]) -> str:
+    rows = []
+    for name, record in records.items():
+        if record.absent:
+            rows.append([name, record.absent])
+            continue
+        waits = [spread(record.of(wait), 2) for wait in WAITS]
+        rows.append([name, *waits, spread(record.of("scrolling")), f"{record.facts['megabytes']:.1f}"])
+    return rows_of(["model", *(f"{wait}, s" for wait in WAITS), "scrolling, frames/s", "MB"], rows)
+
+
+def main(program: str) -> None:
+    given = options(program, __doc__, rounds=5).parse_args()
+    default_dates()
+    print(table_of(take_turns({model: Page(model) for model in MODELS}, given.rounds)), signature(given.rounds), sep="")

@@ -1,11 +1,9 @@
 """A server under load, compared with `translate` on the same texts.
 
-    python -m benchmarks.serving [--clients N] [--seconds N] [--texts N] [--model RUN]
-
 The model is that of the default command on dates. N clients on this machine send requests of a few texts, each the next
 one when it has its answer. Every answer must be, to the last bit of its score, that of `Translator.translate`. The
-server is `glassformer serve`, and shares the cores with the clients. The rate of
-`translate` is measured before and after, in a process of its own. The table is written into docs/http-api.md.
+server is `glassformer serve`, and shares the cores with the clients. The rate of `translate` is measured before and
+after, in a process of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import datetime
 import json
 import re
 import statistics
@@ -29,9 +26,9 @@ from typing import Any
 
 import psutil
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "http-api.md"
-RESULTS = Path(__file__).parent / "results"
-CLIENTS, SECONDS, TEXTS = 200, 60, 1
+from benchmarks.report import megabytes, options, rows_of, signature
+from benchmarks.trained import CACHE, default_dates, held_out
+
 ROUNDING = 1e-4  # nats by which a score may depend on its batch (docs/design.md)
 TRANSLATE = """
 import json, sys, time
@@ -40,11 +37,11 @@ from glassformer import Translator
 translator, texts = Translator.load(sys.argv[1]), json.load(sys.stdin)
 answers = translator.translate(texts)
 Path(sys.argv[2]).write_text(json.dumps({t: [a.text, a.score] for t, a in zip(texts, answers)}), "utf-8")
-begun, cpu, n = time.perf_counter(), time.process_time(), 0
+begun, n = time.perf_counter(), 0
 while time.perf_counter() - begun < 10:
     translator.translate(texts)
     n += len(texts)
-print(n / (time.perf_counter() - begun), 1000 * (time.process_time() - cpu) / n)
+print(n / (time.perf_counter() - begun))
 """
 
 
@@ -57,12 +54,10 @@ class Outcome:
     wrong: int = 0
 
 
-def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> tuple[float, float]:
-    """Texts a second of `Translator.translate`, and its CPU time of a text in ms; its answers are kept in a file."""
+def measure_translate(model: Path, texts: Sequence[str], answers: Path) -> float:
+    """Texts a second of `Translator.translate`; its answers are kept in a file."""
     command = [sys.executable, "-c", TRANSLATE, str(model), str(answers)]
-    done = subprocess.run(command, input=json.dumps(texts), text=True, check=True, stdout=subprocess.PIPE)
-    rate, cpu = map(float, done.stdout.split())
-    return rate, cpu
+    return float(subprocess.run(command, input=json.dumps(texts), text=True, check=True, stdout=subprocess.PIPE).stdout)
 
 
 @contextlib.contextmanager
@@ -85,16 +80,6 @@ def _wait_until_ready(port: int) -> None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/ready"):
             break
         time.sleep(0.1)
-
-
-def cpu_seconds(process: psutil.Process) -> float:
-    """The CPU time of a process and its children."""
-    return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children()))
-
-
-def memory_mb(process: psutil.Process) -> float:
-    """The resident memory of a process and its children."""
-    return sum(each.memory_info().rss for each in (process, *process.children())) / 1e6
 
 
 async def ask(
@@ -134,12 +119,9 @@ async def ask(
         opened[1].close()
 
 
-async def load(
-    port: int, process: psutil.Process, texts: Sequence[str], expected: dict[str, Any], given: argparse.Namespace
-) -> tuple[Outcome, list[float]]:
-    """Run all clients; what they saw, and the memory of the server in MB at each second."""
-    outcome, memory = Outcome(), list[float]()
-    end = time.monotonic() + given.seconds
+async def load(port: int, texts: Sequence[str], expected: dict[str, Any], given: argparse.Namespace) -> Outcome:
+    """Run all clients; what they saw."""
+    outcome, end = Outcome(), time.monotonic() + given.seconds
 
     def requests_of(client: int) -> Iterator[tuple[str, ...]]:
         at = client * len(texts) // given.clients
@@ -147,97 +129,44 @@ async def load(
             yield tuple(texts[(at + i) % len(texts)] for i in range(given.texts))
             at += given.texts
 
-    async def watch() -> None:
-        while time.monotonic() < end:
-            memory.append(memory_mb(process))
-            await asyncio.sleep(1)
-
     clients = [ask(port, requests_of(number), expected, end, outcome) for number in range(given.clients)]
-    await asyncio.gather(watch(), *clients)
-    return outcome, memory
+    await asyncio.gather(*clients)
+    return outcome
 
 
-def main() -> None:
-    from benchmarks.run import machine
-    from benchmarks.tasks import split_dates
-    from benchmarks.trained import CACHE, default_dates
+COLUMNS = ("clients", "texts of a request", "requests", "refused (503)", "other failures", "wrong answers", "texts/s")
+COLUMNS += ("translate, texts/s", "times", "p50, ms", "p99, ms", "memory, MB")
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--clients", type=int, default=CLIENTS)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--texts", type=int, default=TEXTS, help="texts of a request")
-    parser.add_argument("--model", type=Path)
+
+def main(program: str) -> None:
+    parser = options(program, __doc__)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--texts", type=int, default=1, help="texts of a request")
     given = parser.parse_args()
-    model, texts = given.model or default_dates(), [source for source, _ in split_dates()[1][:1000]]
-    CACHE.mkdir(exist_ok=True)
+    model, texts = default_dates(), [source for source, _ in held_out(1000)]
     answers = CACHE / "serving-answers.json"
     before = measure_translate(model, texts, answers)
     expected = json.loads(answers.read_text("utf-8"))
     with serving(model) as (process, port):
-        begun, cpu = time.perf_counter(), cpu_seconds(process)
-        outcome, memory = asyncio.run(load(port, process, texts, expected, given))
-        seconds, cpu = time.perf_counter() - begun, cpu_seconds(process) - cpu
+        begun = time.perf_counter()
+        outcome = asyncio.run(load(port, texts, expected, given))
+        seconds, memory = time.perf_counter() - begun, megabytes(process)
     after = measure_translate(model, texts, answers)
-    rate = outcome.statuses["200"] * given.texts / seconds
-    cuts = statistics.quantiles(outcome.seconds, n=100)
-    figures = {
-        "clients": given.clients,
-        "texts": given.texts,
-        "seconds": given.seconds,
-        "requests": len(outcome.seconds),
-        "statuses": dict(outcome.statuses),
-        "wrong": outcome.wrong,
-        "texts_per_second": rate,
-        "translate": [before[0], after[0]],
-        "ratio": rate / statistics.mean((before[0], after[0])),
-        "cpu_ms": 1000 * cpu / (outcome.statuses["200"] * given.texts),
-        "translate_cpu_ms": statistics.mean((before[1], after[1])),
-        "p50_ms": 1000 * cuts[49],
-        "p99_ms": 1000 * cuts[98],
-        "memory_mb": memory,
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
-        "machine": machine("cpu"),
-    }
-    report(figures)
-
-
-def report(figures: dict[str, Any]) -> None:
-    """Print the table, keep the figures, and write the table into the document when the load was that of the goal."""
-    from benchmarks.report import fill, rows_of, save, signature
-
-    columns = [
-        "clients",
-        "texts of a request",
-        "requests",
-        "refused (503)",
-        "other failures",
-        "wrong answers",
-        "texts/s",
-    ]
-    columns += ["translate, texts/s", "times", "p50, ms", "p99, ms", "memory after 10 s, MB", "at the end"]
-    statuses, memory = figures["statuses"], figures["memory_mb"]
-    refused = statuses.get("503", 0)
+    answered, refused = outcome.statuses["200"], outcome.statuses["503"]
+    rate, cuts = answered * given.texts / seconds, statistics.quantiles(outcome.seconds, n=100)
     row = [
-        f"{figures['clients']:,}",
-        f"{figures['texts']}",
-        f"{sum(statuses.values()):,}",
+        f"{given.clients:,}",
+        f"{given.texts}",
+        f"{outcome.statuses.total():,}",
         f"{refused:,}",
-        f"{sum(statuses.values()) - refused - statuses.get('200', 0):,}",
-        f"{figures['wrong']:,}",
-        f"{figures['texts_per_second']:,.0f}",
-        ", ".join(f"{rate:,.0f}" for rate in figures["translate"]),
-        f"{figures['ratio']:.2f}",
-        f"{figures['p50_ms']:,.0f}",
-        f"{figures['p99_ms']:,.0f}",
-        f"{memory[min(10, len(memory) - 1)]:,.0f}",
-        f"{memory[-1]:,.0f}",
+        f"{outcome.statuses.total() - refused - answered:,}",
+        f"{outcome.wrong:,}",
+        f"{rate:,.0f}",
+        f"{before:,.0f}, {after:,.0f}",
+        f"{rate / statistics.mean((before, after)):.2f}",
+        f"{1000 * cuts[49]:,.0f}",
+        f"{1000 * cuts[98]:,.0f}",
+        f"{memory:,.0f}",
     ]
-    table = f"{rows_of(columns, [row])}\n{signature(figures | {'rounds': 0})}\n"
-    print(json.dumps(figures), table, sep="\n")
-    if (figures["clients"], figures["texts"]) == (CLIENTS, TEXTS) and figures["seconds"] >= SECONDS:
-        save({"serving": figures}, RESULTS / f"{datetime.date.today().isoformat()}-cpu.json")
-        DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), "serving", table), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    print(rows_of(COLUMNS, [row]), signature(1), sep="")

@@ -10,7 +10,6 @@ so all of them compute the same function. Rows of like length share a batch, whi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -108,9 +107,6 @@ def plan_pairs(source_lengths: Rows, target_lengths: Rows, n_pairs: int, seed: i
     return [batches[i] for i in chance.permutation(len(batches))]
 
 
-# The rows
-
-
 def split_dates() -> tuple[Pairs, Pairs]:
     """10,000 dates to train on and 1,000 others."""
     rows = dates(10_000 + HELD_OUT_DATES, seed=1)
@@ -128,8 +124,6 @@ def draw_pairs(n_pairs: int, vocabulary_size: int, mean: float, deviation: float
     texts = [" ".join(map(str, text)) for text in np.split(words, lengths.flatten().cumsum()[:-1])]
     return list(zip(texts[::2], texts[1::2], strict=True))
 
-
-# The tasks
 
 SHAPE_D = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
 SHAPE_M = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
@@ -168,17 +162,3 @@ TASKS: dict[str, Callable[[], Task]] = {
     "base": partial(paper_task, "base", {}, 0.1),
     "big": partial(paper_task, "big", {"d_model": 1024, "d_ff": 4096, "n_heads": 16}, 0.3),
 }
-
-
-def describe(task: Task) -> dict[str, object]:
-    """What a reader has to know of a task."""
-    lengths = task.corpus.source.lengths, task.corpus.target.lengths
-    return {
-        "rows": len(task.corpus),
-        "vocabulary": task.vocabulary_size,
-        "source_tokens": round(float(lengths[0].mean()), 2),
-        "target_tokens": round(float(lengths[1].mean()) - 1, 2),
-        "gflop_a_pair": round(task.flops(np.arange(len(task.corpus))) / len(task.corpus) / 1e9, 4),
-        "batch": f"{task.pairs_a_batch} pairs" if task.pairs_a_batch else "by tokens",
-        "uniform_loss": round(math.log(task.vocabulary_size), 3),
-    }

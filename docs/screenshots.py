@@ -43,7 +43,6 @@ SHOTS = (
     Shot("whatif", "whatif", ("[data-key='toggle-positions off']",), "#result", height=620),
     Shot("alignment", "alignment", height=680),
     Shot("mistakes", "attention", ("[data-key='view-mistakes']",), height=620),
-    Shot("narrow", "attention", ("[data-key='depth-words']",), "[data-stage='decoder.2.cross.scores']", 390, 760),
 )
 
 

@@ -59,13 +59,6 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _files_of_large_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests, and the programs that they start, put the files of large tables into a folder of their own."""
-    with mock.patch.dict(os.environ, GLASSFORMER_CACHE=str(tmp_path_factory.mktemp("cache"))):
-        yield
-
-
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The real data sets; a test that asks for them is marked `data` and skips where they are not."""

@@ -10,13 +10,11 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 from glassformer.ship.export.programs import CUTTER, RUNNERS, SHARED
 
@@ -70,37 +68,41 @@ MAX_PATH_LINES = 1740  # from a row of a table to a translation
 
 
 class Import(NamedTuple):
-    """An import of `name` (dotted, absolute) by the file at `path` (relative to the package)."""
+    """An import of `name` (dotted, absolute) by the file at `path`: for types only, when that file is imported."""
 
     path: Path
     line: int
     name: str
     for_types: bool
+    at_once: bool
+
+    @property
+    def top(self) -> str:
+        return self.name.split(".")[0]
 
     @property
     def room(self) -> str:
-        return room_of(self.path.with_suffix("").parts)
+        return room_of(module_of(self.path))
 
     @property
-    def imported_room(self) -> str | None:
-        """The room of this package that is imported, or None for another package."""
-        top, *rest = self.name.split(".")
-        if top != "glassformer":
-            return None
-        return room_of(rest) if rest and room_exists(rest[0]) else "__init__"
+    def module(self) -> str:
+        """The module of this package that is imported, whole or a name of it."""
+        return self.name if self.name in modules() else self.name.rpartition(".")[0]
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} imports {self.name}"
 
 
-def room_of(parts: Sequence[str]) -> str:
-    """The room of a module, or of a name in it, by its parts below the package."""
+def module_of(path: Path) -> str:
+    """The dotted name of a file."""
+    return ".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def room_of(module: str) -> str:
+    """The room of a module, or of a name in it."""
+    _, *parts = f"{module}.__init__".split(".")
     inner = ".".join(parts[:2])
     return inner if inner in ORDER else parts[0]
-
-
-def room_exists(name: str) -> bool:
-    return (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file()
 
 
 def files() -> list[Path]:
@@ -115,7 +117,7 @@ def tree_of(path: Path) -> ast.Module:
 
 def imports_of(path: Path) -> Iterator[Import]:
     """All imports of a file, at any depth, those for type checkers only included."""
-    tree, here = tree_of(path), path.relative_to(SOURCE)
+    tree = tree_of(path)
     nodes = [*ast.walk(tree)]
     guarded = {
         id(statement)
@@ -128,15 +130,14 @@ def imports_of(path: Path) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{here}:{node.lineno} has a relative import"
+            assert node.level == 0, f"{path}:{node.lineno} has a relative import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (Import(here, node.lineno, name, id(node) in guarded) for name in names)
+        yield from (Import(path, node.lineno, name, id(node) in guarded, node in tree.body) for name in names)
 
 
 @cache
-def known_modules() -> set[str]:
-    """The dotted names of all modules."""
-    return {".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files()}
+def modules() -> set[str]:
+    return set(map(module_of, files()))
 
 
 @cache
@@ -144,32 +145,28 @@ def all_imports() -> list[Import]:
     return [found for path in files() for found in imports_of(path)]
 
 
-def third_party() -> list[tuple[Import, str]]:
-    ours = {*sys.stdlib_module_names, "glassformer"}
-    return [(found, top) for found in all_imports() if (top := found.name.split(".")[0]) not in ours]
+@cache
+def third_party() -> list[Import]:
+    return [found for found in all_imports() if found.top not in {*sys.stdlib_module_names, "glassformer"}]
 
 
 def test_every_file_is_in_a_room():
-    assert {room_of(path.relative_to(SOURCE).with_suffix("").parts) for path in files()} == set(ORDER)
+    assert set(map(room_of, modules())) == set(ORDER)
 
 
 def test_a_room_imports_only_from_rooms_before_it():
-    wrong = [
-        str(found)
-        for found in all_imports()
-        if found.imported_room not in (None, found.room) and RANK[found.imported_room or ""] >= RANK[found.room]
-    ]
-    assert wrong == []
+    ours = [found for found in all_imports() if found.top == "glassformer" and room_of(found.module) != found.room]
+    assert [str(found) for found in ours if RANK[room_of(found.module)] > RANK[found.room]] == []
 
 
 def test_search_knows_neither_model_nor_settings():
-    search = {found.name for found in all_imports() if found.path.parts[:2] == ("paper", "search")}
+    search = {found.name for found in all_imports() if found.path.parent == SOURCE / "paper" / "search"}
     ours = {name for name in search if name.startswith("glassformer.")}
     assert {name for name in ours if not name.startswith(("glassformer.errors", "glassformer.paper.search"))} == set()
 
 
 def test_a_library_is_used_only_where_it_belongs():
-    wrong = [str(found) for found, top in third_party() if top not in THIRD_PARTY.get(found.room, set())]
+    wrong = [str(found) for found in third_party() if found.top not in THIRD_PARTY.get(found.room, set())]
     assert wrong == []
 
 
@@ -188,12 +185,12 @@ def test_a_runner_imports_only_its_runtime_and_the_files_next_to_it_in_layers():
         "new_strings": set(),
     }
     for path in (*sorted(RUNNERS.glob("*.py")), CUTTER, *SHARED):
-        names = {found.name.split(".")[0] for found in imports_of(path)}
+        names = {found.top for found in imports_of(path)}
         assert names - sys.stdlib_module_names <= allowed[path.stem], path
 
 
 def test_no_permission_outlives_its_use():
-    used = {(found.room, top) for found, top in third_party()}
+    used = {(found.room, found.top) for found in third_party()}
     assert {(room, name) for room, names in THIRD_PARTY.items() for name in names} == used
 
 
@@ -202,23 +199,13 @@ def test_every_library_is_declared_and_shapes_are_for_type_checkers_only():
     extras = project["optional-dependencies"]
     optional = (line for extra in extras.keys() - {"all"} for line in extras[extra])
     declared = {line.split(">=")[0] for line in (*project["dependencies"], *optional)}
-    for found, top in third_party():
-        assert PACKAGE_OF.get(top, top) in declared or found.for_types, found
-        assert found.for_types or top != "jaxtyping", found
+    for found in third_party():
+        assert PACKAGE_OF.get(found.top, found.top) in declared or found.for_types, found
+        assert found.for_types or found.top != "jaxtyping", found
 
 
 def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
-    for path in files():
-        at_once = {name.split(".")[0] for name in import_time_names(tree_of(path))}
-        assert not at_once & OPTIONAL, path
-
-
-def import_time_names(tree: ast.Module) -> Iterator[str]:
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
+    assert [str(found) for found in third_party() if found.at_once and found.top in OPTIONAL] == []
 
 
 WITH_TORCH = (
@@ -230,18 +217,17 @@ WITH_TORCH = (
 
 
 def test_what_needs_no_torch_imports_none():
-    modules = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in files() if path.stem != "__main__"]
-    without = [name for name in modules if not f"{name}.".startswith(tuple(f"{one}." for one in WITH_TORCH))]
+    with_torch = tuple(f"glassformer.{name}." for name in (*WITH_TORCH, "__main__"))
+    without = sorted(name for name in modules() if not f"{name}.".startswith(with_torch))
     program = "import importlib, sys\nfor name in sys.argv[1:]:\n    importlib.import_module(name)\n"
     program += "    print(name) if 'torch' in sys.modules else None"
-    modules = [f"glassformer.{name.removesuffix('.__init__')}" for name in without]
-    answer = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True, check=True)
+    answer = subprocess.run([sys.executable, "-c", program, *without], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []
 
 
-@pytest.mark.parametrize("name", ["utils", "util", "helpers", "helper", "common", "misc"])
-def test_no_module_has_a_name_that_says_nothing(name):
-    assert [path for path in files() if name in path.with_suffix("").relative_to(SOURCE).parts] == []
+def test_no_module_has_a_name_that_says_nothing():
+    nothing = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [module for module in modules() if nothing & set(module.split("."))] == []
 
 
 def n_lines(paths: Iterable[Path]) -> int:
@@ -256,74 +242,35 @@ def test_the_paper_and_the_path_from_a_row_to_a_translation_are_read_in_one_even
     assert n_lines(SOURCE / f"{name}.py" for name in names) <= MAX_PATH_LINES
 
 
-def verbs() -> list[Path]:
-    """The files of the command line that hold a verb: a function of the same name."""
-    return [path for path in (SOURCE / "cli").glob("*.py") if function_of(path, path.stem)]
-
-
-def function_of(path: Path, name: str) -> ast.FunctionDef | None:
-    """The function of this name in a file, if there is one."""
-    functions = (node for node in tree_of(path).body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return next(functions, None)
-
-
-def body_length(path: Path, name: str) -> int:
-    """The lines of a function from its docstring on: the options of a verb are a list, however long."""
-    node = function_of(path, name)
-    assert node is not None
-    assert node.end_lineno is not None
-    return node.end_lineno - node.body[0].lineno + 1
+def verbs() -> dict[Path, ast.FunctionDef]:
+    """The files of the command line that hold a verb, a function of the same name."""
+    found = ((path, node) for path in (SOURCE / "cli").glob("*.py") for node in tree_of(path).body)
+    return {path: node for path, node in found if isinstance(node, ast.FunctionDef) and node.name == path.stem}
 
 
 def test_a_verb_is_short_and_imports_no_other_verb():
-    assert len(verbs()) == 18
-    for path in verbs():
-        assert body_length(path, path.stem) <= MAX_VERB_LINES, path
-        others = {f"glassformer.cli.{verb.stem}" for verb in verbs() if verb != path}
-        assert not others & {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
-
-
-def modules_imported(path: Path) -> set[str]:
-    """The modules of its own room that a file imports, at any depth, those for type checkers only included."""
-    room = f"glassformer.{path.relative_to(SOURCE).parts[0]}."
-    names = {name for found in imports_of(path) for name in (found.name, found.name.rpartition(".")[0])}
-    return {name for name in names & known_modules() if name.startswith(room)}
+    assert len(verbs()) == 17
+    for path, verb in verbs().items():
+        assert (verb.end_lineno or 0) - verb.body[0].lineno < MAX_VERB_LINES, path  # without the list of its options
+        assert not {module_of(other) for other in verbs() if other != path} & {one.module for one in imports_of(path)}
 
 
 def test_no_room_has_an_import_circle_inside():
-    graph = {
-        ".".join(("glassformer", *path.relative_to(SOURCE).with_suffix("").parts)): modules_imported(path)
-        for path in files()
-        if path.name != "__init__.py"
-    }
-    TopologicalSorter(graph).prepare()  # raises CycleError, with the circle
+    inside: dict[str, set[str]] = {module_of(path): set() for path in files() if path.name != "__init__.py"}
+    for found in all_imports():
+        if (module := module_of(found.path)) in inside and room_of(found.module) == found.room:
+            inside[module].add(found.module)
+    TopologicalSorter(inside).prepare()  # raises CycleError, with the circle
 
 
 def test_every_module_says_what_it_is():
     assert [path for path in files() if not ast.get_docstring(tree_of(path))] == []
 
 
-def code_of(path: Path) -> str:
-    """A file without its comments and docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def test_the_model_is_the_paper_and_knows_no_device_loss_or_tokenizer():
+    tree = ast.parse((SOURCE / "paper" / "model.py").read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body[0] = ast.Pass()
-    return ast.unparse(tree)
-
-
-@pytest.mark.parametrize("word", ["device", "autocast", "cpu", "cuda", "bfloat16", "optim", "loss", "tokenizer"])
-def test_the_model_is_the_paper_and_knows_no_device_loss_or_tokenizer(word):
-    lines = code_of(SOURCE / "paper" / "model.py").lower().splitlines()
-    assert [line for line in lines if word in line] == []
-
-
-def test_only_the_command_line_prints():
-    printing = [
-        f"{path.relative_to(SOURCE)}:{node.lineno}"
-        for path in files()
-        if path.relative_to(SOURCE).parts[0] != "cli"
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-    ]
-    assert printing == []
+    words = re.compile("device|autocast|cpu|cuda|bfloat16|optim|loss|tokenizer")
+    assert words.findall(ast.unparse(tree).lower()) == []

@@ -180,17 +180,14 @@ def test_the_paper_page_names_only_things_that_exist() -> None:
         assert (ROOT / path).exists(), path
 
 
-def test_the_notes_lead_to_sections_functions_and_panels_that_exist() -> None:
+def test_the_notes_lead_to_sections_and_panels_that_exist() -> None:
     lines = (ROOT / "docs/notes.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "](../lessons/source/" in line]
     panels = (ROOT / "src/glassformer/glassbox/page/panels/all.js").read_text(encoding="utf-8")
     assert len(rows) > 20
-    for _, lesson, code, panel in rows:
+    for _, lesson, panel in rows:
         path, section = re.findall(r"\(\.\./(.+)\), section (\d)$", lesson)[0]
         assert f"\n## {section}. " in (ROOT / path).read_text(encoding="utf-8"), lesson
-        for file, name in re.findall(r"`([\w/]+\.py): (\w+)`", code):
-            source = (ROOT / "src/glassformer" / file).read_text(encoding="utf-8")
-            assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
         assert all(f"title: '{title}'" in panels for title in filter(None, panel.split(" · "))), panel
 
 

@@ -7,15 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, SideSettings
-from glassformer.text import learn
+from glassformer.paper.settings import Settings
+from glassformer.text import learn_both
+from tests import tiny
 from tests.cli.conftest import answer_to, write_csv
 from tests.untrained import listening_model
 
@@ -42,7 +43,6 @@ for words in json.load(sys.stdin):
     found.append([code, *texts, [name for name, module in sys.modules.items() if module is not None]])
 json.dump(found, sys.stdout)
 """
-Commands = Mapping[str, tuple[object, ...]]
 
 
 class Done(NamedTuple):
@@ -54,41 +54,22 @@ class Done(NamedTuple):
     modules: list[str]
 
 
-def run(commands: Commands, before: str = WITHOUT) -> dict[str, Done]:
-    """Commands in one process of their own, by their names."""
-    given = json.dumps([[str(word) for word in words] for words in commands.values()])
+def run(commands: Iterable[str], names: dict[str, Path], before: str = WITHOUT) -> dict[str, Done]:
+    """Commands in one process of their own; `names` are those of files."""
+    given = json.dumps([command.format(**names).split() for command in commands])
     program = [sys.executable, "-c", before + RUN]
     process = subprocess.run(program, input=given, capture_output=True, text=True, check=False, timeout=600)
     assert process.returncode == 0, process.stderr
     return dict(zip(commands, (Done(*found) for found in json.loads(process.stdout)), strict=True))
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_csv(tmp_path_factory.mktemp("table") / "dates.csv", [("iso", "english"), *dates(50, seed=3)])
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of random weights."""
-    sides = zip(*dates(50, seed=3), strict=True)
-    source, target = (learn(texts, SideSettings(kind="characters")) for texts in sides)
-    shape = ModelSettings(
-        d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1, tied_embeddings="none"
-    )
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    listening_model(Settings(model=shape, decoding=DecodingSettings(max_new_tokens=20)), source, target, 1).save(path)
-    return path
-
-
 USES = (
     "translate {model} {texts}",
-    "translate {model} {texts} --beam 3 --nbest 2 --rivals 2",
-    "translate {model} {texts} --alignments --to tsv",
+    "translate {model} {texts} --beam 3 --nbest 2",
+    "translate {model} {texts} --alignments",
     "evaluate {model} {table} --json --report {texts}.html --overwrite",
     "compare {model} {model} {table} --json",
     "score {model} {table}",
-    "heads {model} {table} --json",
 )
 """What a trained model is used for; {texts} are lines, {table} has pairs."""
 
@@ -115,22 +96,25 @@ EXPORTS = {
 
 
 @pytest.fixture(scope="module")
-def names(model: Path, table: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files that the commands name."""
-    folder = tmp_path_factory.mktemp("folder")
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files that the commands name: one is a model of random weights."""
+    folder, pairs = tmp_path_factory.mktemp("folder"), dates(50, seed=3)
     texts = folder / "texts.txt"
-    texts.write_text("".join(f"{source}\n" for source, _ in dates(5, seed=3)), encoding="utf-8")
+    texts.write_text("".join(f"{source}\n" for source, _ in pairs[:5]), encoding="utf-8")
     (folder / "run").mkdir()
     (folder / "run" / "recipe.toml").write_text(Settings().to_toml(), encoding="utf-8")
     (folder / "run" / "history.jsonl").write_text("", encoding="utf-8")
-    return {"model": model, "table": table, "texts": texts, "folder": folder}
+    settings = tiny.settings(model={"d_model": 16, "d_ff": 16}, decoding={"max_new_tokens": 20})
+    source, target = learn_both(pairs, settings.tokens)
+    listening_model(settings, source, target, 1).save(folder / "model.safetensors")
+    table = write_csv(folder / "dates.csv", [("iso", "english"), *pairs])
+    return {"model": folder / "model.safetensors", "table": table, "texts": texts, "folder": folder}
 
 
 @pytest.fixture(scope="module")
 def without(names: dict[str, Path]) -> dict[str, Done]:
     """What each command leaves behind where torch is not installed."""
-    commands = (*READS, *USES, *TRAINS, EXPLAIN, *EXPORTS.values())
-    return run({command: tuple(command.format(**names).split()) for command in commands})
+    return run((*READS, *USES, *TRAINS, EXPLAIN, *EXPORTS.values()), names)
 
 
 @pytest.mark.parametrize("command", READS)
@@ -148,16 +132,15 @@ def test_a_model_gives_the_same_answers_with_and_without_torch(without, names):
 
 
 def test_torch_is_not_imported_where_it_is_installed(names):
-    uses = [use for use in USES if "--alignments" not in use]
-    words = {use: (*use.format(**names).split(), "--device", "cpu") for use in uses}
-    for use, done in run(words, before="import sys\n").items():
+    uses = [f"{use} --device cpu" for use in USES if "--alignments" not in use]
+    for use, done in run(uses, names, before="import sys\n").items():
         assert (done.code, "torch" in done.modules) == (0, False), (use, done.err)
 
 
 def test_a_translation_without_a_message_imports_nothing_that_only_others_use(names, tmp_path):
     line = tmp_path / "line.txt"
-    line.write_text(names["texts"].read_text(encoding="utf-8").partition("\n")[0], encoding="utf-8")
-    (done,) = run({"": ("translate", names["model"], line)}, before="import sys\n").values()
+    line.write_text("1845-01-05", encoding="utf-8")
+    (done,) = run(["translate {model} {line}"], names | {"line": line}, before="import sys\n").values()
     others = {"logging", "rich", "sacrebleu", "tomllib", "glassformer.cli.train", "glassformer.data.tables"}
     others |= {f"glassformer.inference.{name}" for name in ("allowed.patterns", "evaluation", "metrics")}
     others |= {"glassformer.ship.storage.hub"}
@@ -190,7 +173,7 @@ def test_what_trains_says_in_one_message_that_torch_is_missing(command, without)
     assert without[command][:3] == expected
 
 
-def test_a_model_is_served_without_torch(model):
+def test_a_model_is_served_without_torch(names):
     program = """
 import asyncio
 import sys
@@ -204,7 +187,7 @@ served = Served.load(Path(sys.argv[1]))
 (answer,) = asyncio.run(served.translate(TranslateBody(texts=["1845-01-05"])))
 print(answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).translation)
 """
-    words = [sys.executable, "-c", WITHOUT + program, str(model)]
+    words = [sys.executable, "-c", WITHOUT + program, str(names["model"])]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
     assert done.stdout == "True\n", done.stderr
 

@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import links
@@ -33,7 +32,6 @@ SOURCE, SITE, MODEL = BUILD / "site-source", BUILD / "site", BUILD / "site-model
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 PANELS = ROOT / "src/glassformer/glassbox/page/panels"
 REPORT = "live/report.html"
-NO_README = "# Lessons\n\n```{toctree}\n:maxdepth: 1\n"
 TEXT, TARGET = "1969-07-20", "July 20, 1969"
 # Half of the recipe's steps: every held-out date is right.
 SHORTER = {"training": {"steps": 800, "warmup_steps": 80, "validate_every": 200}}
@@ -50,32 +48,24 @@ def gather() -> None:
         path.write_text(linked_numbers(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (*(ROOT / name for name in PAGES), *HERE.glob("*.md")):
         shutil.copy2(path, SOURCE)
-    logs = sorted((SOURCE / "docs/log").glob("20*.md"))
-    append_contents(SOURCE / "docs/log/README.md", logs)
-    append_contents(SOURCE / "lessons/README.md", sorted((SOURCE / "lessons").glob("*.ipynb")))
+    lessons = "\n".join(f"/lessons/{path.stem}" for path in sorted((SOURCE / "lessons").glob("*.ipynb")))
+    with (SOURCE / "lessons/README.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n```{{toctree}}\n:hidden:\n\n{lessons}\n```\n")
     for path in SOURCE.rglob("*.md"):
         path.write_text(adapted(path.read_text(encoding="utf-8"), path), encoding="utf-8")
     (SOURCE / "reference").mkdir()
     for name in ("settings", "commands", "python"):
         page = getattr(reference, f"{name}_page")()
         (SOURCE / f"reference/{name}.md").write_text(page, encoding="utf-8")
-    search.prepare(SOURCE, [*words.listed(HERE / "more.md"), *(f"docs/log/{path.stem}" for path in logs)])
-
-
-def append_contents(page: Path, pages: Sequence[Path]) -> None:
-    """Append a list of pages to a page, for the navigation. A page that does not exist shows the list itself."""
-    names = "\n".join(f"/{path.relative_to(SOURCE).with_suffix('').as_posix()}" for path in pages)
-    start = f"{page.read_text(encoding='utf-8')}\n```{{toctree}}\n:hidden:\n" if page.exists() else NO_README
-    page.write_text(f"{start}\n{names}\n```\n", encoding="utf-8")
+    search.prepare(SOURCE, words.listed(HERE / "more.md"))
 
 
 def adapted(text: str, page: Path) -> str:
-    """Return a page for the site: links to a folder go to its README, those to the source of a lesson to the lesson.
+    """Return a page for the site: links to the source of a lesson go to the lesson.
 
     The page of the paper has links to functions, panels and lessons.
     """
     text = re.sub(r"(lessons/)source/([\w-]+)\.md\b", r"\1\2.ipynb", text)
-    text = re.sub(r"\]\(([\w./-]+/)\)", r"](\1README.md)", text)
     return linked_paper(text) if page.name == "paper.md" else text
 
 
@@ -106,8 +96,8 @@ def linked_paper(text: str) -> str:
         for column, module in modules.items():
             for name in known[module]:
                 cells[column] = cells[column].replace(f"`{name}`", f"{{py:obj}}`~{module}.{name}`")
-        cells[5] = re.sub(any_panel, lambda found: f'<a href="../{REPORT}#{panels[found[0]]}">{found[0]}</a>', cells[5])
-        cells[6] = re.sub(r"\d", lambda found: lesson(found[0]), cells[6])
+        cells[4] = re.sub(any_panel, lambda found: f'<a href="../{REPORT}#{panels[found[0]]}">{found[0]}</a>', cells[4])
+        cells[5] = re.sub(r"\d", lambda found: lesson(found[0]), cells[5])
         return f"|{'|'.join(cells)}|"
 
     head, rest = text.split("\n\n## Departures", 1)

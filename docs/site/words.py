@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-MAX_WORDS = 22_000
+MAX_WORDS = 15_000
 NOT_COUNTED = ("reference/", "lessons/", "more")
 
 

@@ -34,33 +34,24 @@ if TYPE_CHECKING:
     )
     from glassformer.training import Run
 
-_HOMES = {
-    "BatchingTranslator": "inference.worker",
-    "DataSettings": "paper.settings",
-    "DecodingSettings": "paper.settings",
-    "GlassformerError": "errors",
-    "Members": "before.members",
-    "ModelSettings": "paper.settings",
-    "Pair": "data.tables",
-    "Plan": "before.plan",
-    "Report": "inference.evaluation",
-    "Run": "training",
-    "Settings": "paper.settings",
-    "Table": "data.tables",
-    "TokenSettings": "paper.settings",
-    "Trace": "glassbox.schema",
-    "TrainingSettings": "paper.settings",
-    "Translation": "inference.translator",
-    "Translator": "inference.translator",
-    "analogy": "glassbox.neighbors",
-    "evaluate": "inference.evaluation",
-    "explain": "glassbox.trace",
-    "neighbors": "glassbox.neighbors",
-    "plan": "before.plan",
-    "read_table": "data.tables",
-    "train": "before.members",
-    "translate_stream": "inference.jobs.stream",
+_NAMES = {
+    "before.members": ("Members", "train"),
+    "before.plan": ("Plan", "plan"),
+    "data.tables": ("Pair", "Table", "read_table"),
+    "errors": ("GlassformerError",),
+    "glassbox.neighbors": ("analogy", "neighbors"),
+    "glassbox.schema": ("Trace",),
+    "glassbox.trace": ("explain",),
+    "inference.evaluation": ("Report", "evaluate"),
+    "inference.jobs.stream": ("translate_stream",),
+    "inference.translator": ("Translation", "Translator"),
+    "inference.worker": ("BatchingTranslator",),
+    "paper.settings": (
+        *("DataSettings", "DecodingSettings", "ModelSettings", "Settings", "TokenSettings", "TrainingSettings"),
+    ),
+    "training": ("Run",),
 }
+"""Module -> the public names in it."""
 
 __all__ = [
     "BatchingTranslator",
@@ -91,17 +82,15 @@ __all__ = [
 ]
 
 
-_OF_TRAINING = ("Members", "Plan", "Run", "plan", "train")
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
-    if name in _OF_TRAINING:
-        from glassformer.paper.pytorch import check_pytorch
+    for module, names in _NAMES.items():
+        if name in names:
+            if module.startswith(("before.", "training")):
+                from glassformer.paper.pytorch import check_pytorch
 
-        check_pytorch(f"glassformer.{name}")
-    return getattr(importlib.import_module(f"glassformer.{_HOMES[name]}"), name)
+                check_pytorch(f"glassformer.{name}")
+            return getattr(importlib.import_module(f"glassformer.{module}"), name)
+    raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -337,8 +337,7 @@ def test_a_trial_of_a_recipe_with_members_is_resumed_as_the_one_model_that_it_is
     assert train(PAIRS, out=tmp_path / "run", resume=True, device="cpu").finish().n_models == 1
 
 
-def test_a_table_that_can_be_read_once_is_enough_however_large(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.data.tables.LARGE_CHARACTERS", 0)
+def test_a_table_that_can_be_read_once_is_enough(tmp_path):
     members = train((pair for pair in PAIRS), with_members(2), tmp_path / "run")
     assert isinstance(members, Members)
     given = pickle.loads(pickle.dumps(members._given))["pairs"]

@@ -86,7 +86,8 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
     assert notices["also trained on"].text.startswith("48 of the 48 rows of")  # the others are too long
     assert notices["also trained on"].table == str(table)
     assert notices["audit"].text == (
-        f"60 rows of {table} are trained on as well, source and target (examples: glassformer audit {guessed})"
+        f"{table}: 60 of 60 rows (100.0 %) are in the table to train on as well, source and target "
+        f"(examples: glassformer audit {guessed})"
     )
 
 
@@ -114,8 +115,9 @@ def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_p
     with_audit = plan(doubled, tmp_path / "run")
     (notice,) = (notice for notice in with_audit.notices if notice.kind == "audit")
     assert notice.text.splitlines() == [
-        "2 rows have a source with several targets: with one right answer a row, exact match cannot exceed 98.39 %",
-        "1 row repeats an earlier row",
+        "2 of 62 rows (3.2 %) have a source with several targets (1 source); with one right answer a row, exact match "
+        "cannot exceed 98.39 %",
+        "1 of 62 rows (1.6 %) repeats an earlier row, source and target",
     ]
     monkeypatch.setattr("glassformer.before.notices.quick_audit", lambda *_: [])
     without = plan(doubled, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""The measurements of the page: each is taken once, with a small model, and has a place in the table."""
+"""The measurements of the page: each is taken once, with a small model, and has its place in the table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.ship.storage.modelfile import ModelFile
+from benchmarks.page import CHROMIUM, run_in, table_of
+from benchmarks.turns import Record
 from tests.glassbox.conftest import make_model
-
-pytest.importorskip("torch")
-from benchmarks.page import CHROMIUM, run_in
-from benchmarks.report import page_table
-
-pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
@@ -26,28 +21,13 @@ def playwright() -> Iterator[Any]:
         yield running
 
 
-@pytest.fixture
-def model_file() -> ModelFile:
-    return make_model(3, d_ff=10)
-
-
+@pytest.mark.browser
 @pytest.mark.medium
-def test_each_wait_and_each_rate_is_measured_and_is_in_the_table(playwright: Any, model_file: ModelFile) -> None:
-    facts, act = run_in(playwright, model_file, "abc", "gfed")
-    measured = act(0)
-    waits = {"write", "shown", "open", "what if", "typed"}
-    assert set(measured) == {*waits, "story frames", "scroll frames", "hover frames"}
+def test_each_wait_and_each_rate_is_measured_and_is_in_the_table(playwright: Any) -> None:
+    facts, act = run_in(playwright, make_model(3, d_ff=10), "abc", "gfed")
+    measured = act()
+    assert set(measured) == {"written", "opened", "what if", "another text", "scrolling"}
     assert all(number > 0 for number in measured.values())
-    assert measured["scroll frames"] < 250
-    assert facts["has_weights"]
-    table = page_table({"contenders": {"small": {"absent": None, "facts": facts, "turns": [measured]}}})
-    header, _, row = table.splitlines()
+    assert measured["scrolling"] < 250
+    header, _, row = table_of({"small": Record(facts, [measured])}).splitlines()
     assert header.count("|") == row.count("|")
-    assert "not measured" not in row
-
-
-def test_a_table_of_earlier_results_says_what_was_not_measured() -> None:
-    earlier = {"absent": None, "facts": {"megabytes": 1.0}, "turns": [{"write": 0.1, "open": 0.2, "what if": 0.3}]}
-    header, _, row = page_table({"contenders": {"dates": earlier}}).splitlines()
-    assert header.count("|") == row.count("|")
-    assert row.count("not measured") == 5

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -79,11 +79,9 @@ def child(work: Callable[[], int]) -> Iterator[int]:
     try:
         yield number
     finally:
-        try:
+        with suppress(ProcessLookupError, ChildProcessError):
             os.kill(number, signal.SIGKILL)
             os.waitpid(number, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
 
 
 def wait(number: int) -> int:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-BLOCK = 512  # bytes of a sector of a disk, which are lost or written twice at once
+BLOCKS = (1, 4, 8, 64, 512, 4096)  # bytes of words, sectors and pages, which are lost or written twice at once
+WAYS = ("bit", "bits", "truncate", "append", "insert", "duplicate", "delete", "zero", "copy", "length")
+"""Ways to damage a file. The last one, another length of the header, is for safetensors."""
 
 HOSTILE_VALUES: tuple[Callable[[Random], Any], ...] = (
     lambda drawn: drawn.choice([0, 1, -1, 7, 2**31, 2**32, 2**53, 2**63, 2**64, -(2**63), 10**30]),
@@ -19,73 +21,55 @@ HOSTILE_VALUES: tuple[Callable[[Random], Any], ...] = (
 )
 
 
-def _bit(content: bytearray, drawn: Random) -> None:
-    content[drawn.randrange(len(content))] ^= 1 << drawn.randrange(8)
+def mutated(content: bytes, number: int, *, is_tensors: bool) -> tuple[str, bytes]:
+    """Return the name of a mutation and the bytes; of three of safetensors, one has another header that is JSON."""
+    if is_tensors and number % 3 == 0:
+        return changed_header(content, number // 3)
+    return damaged(content, number, is_tensors=is_tensors)
 
 
-def _bits(content: bytearray, drawn: Random) -> None:
-    for _ in range(drawn.randint(2, 50)):
-        _bit(content, drawn)
-
-
-def _truncate(content: bytearray, drawn: Random) -> None:
-    del content[drawn.randrange(len(content)) :]
-
-
-def _append(content: bytearray, drawn: Random) -> None:
-    content += drawn.randbytes(drawn.randint(1, 2 * BLOCK))
-
-
-def _block(content: bytearray, drawn: Random) -> slice:
-    start = drawn.randrange(len(content))
-    return slice(start, min(len(content), start + drawn.choice([1, 4, 8, 64, BLOCK, 8 * BLOCK])))
-
-
-def _insert(content: bytearray, drawn: Random) -> None:
-    at = _block(content, drawn)
-    content[at.start : at.start] = drawn.randbytes(at.stop - at.start)
-
-
-def _duplicate(content: bytearray, drawn: Random) -> None:
-    at = _block(content, drawn)
-    content[at.start : at.start] = content[at]
-
-
-def _delete(content: bytearray, drawn: Random) -> None:
-    del content[_block(content, drawn)]
-
-
-def _zero(content: bytearray, drawn: Random) -> None:
-    at = _block(content, drawn)
-    content[at] = bytes(at.stop - at.start)
-
-
-def _copy(content: bytearray, drawn: Random) -> None:
-    """One block over another, as a disk that wrote it in the wrong position."""
-    source, target = _block(content, drawn), _block(content, drawn)
-    length = min(source.stop - source.start, target.stop - target.start)
-    content[target.start : target.start + length] = content[source.start : source.start + length]
-
-
-def _length(content: bytearray, drawn: Random) -> None:
-    """Another length of the header."""
-    length = int.from_bytes(content[:8], "little")
-    other = drawn.choice(
-        [0, 1, 2, length - 1, length + 1, length + 8, len(content), 10**8, 10**8 + 1, 2**63, 2**64 - 1]
-    )
-    content[:8] = other.to_bytes(8, "little")
-
-
-BYTES = (_bit, _bits, _truncate, _append, _insert, _duplicate, _delete, _zero, _copy, _length)
-"""Ways to damage any file. The last one is for safetensors."""
-
-
-def damaged(content: bytes, number: int, *, any_file: bool = False) -> tuple[str, bytes]:
+def damaged(content: bytes, number: int, *, is_tensors: bool) -> tuple[str, bytes]:
     """Return the name of a way to damage a file, and the bytes."""
-    ways, found = BYTES[:-1] if any_file else BYTES, bytearray(content)
-    way = ways[number % len(ways)] if content else _append
-    way(found, Random(number))
-    return way.__name__.strip("_"), bytes(found)
+    ways, drawn, found = WAYS if is_tensors else WAYS[:-1], Random(number), bytearray(content)
+    way = ways[number % len(ways)] if content else "append"
+
+    def block() -> slice:
+        start = drawn.randrange(len(found))
+        return slice(start, min(len(found), start + drawn.choice(BLOCKS)))
+
+    def flip() -> None:
+        found[drawn.randrange(len(found))] ^= 1 << drawn.randrange(8)
+
+    match way:
+        case "bit":
+            flip()
+        case "bits":
+            for _ in range(drawn.randint(2, 50)):
+                flip()
+        case "truncate":
+            del found[drawn.randrange(len(found)) :]
+        case "append":
+            found += drawn.randbytes(drawn.randint(1, 1024))
+        case "insert":
+            at = block()
+            found[at.start : at.start] = drawn.randbytes(at.stop - at.start)
+        case "duplicate":
+            at = block()
+            found[at.start : at.start] = found[at]
+        case "delete":
+            del found[block()]
+        case "zero":
+            at = block()
+            found[at] = bytes(at.stop - at.start)
+        case "copy":  # one block over another, as a disk that wrote it in the wrong position
+            source, target = block(), block()
+            length = min(source.stop - source.start, target.stop - target.start)
+            found[target.start : target.start + length] = found[source.start : source.start + length]
+        case "length":
+            length = int.from_bytes(found[:8], "little")
+            others = [0, 1, 2, length - 1, length + 1, length + 8, len(found), 10**8, 10**8 + 1, 2**63, 2**64 - 1]
+            found[:8] = drawn.choice(others).to_bytes(8, "little")
+    return way, bytes(found)
 
 
 # JSON
@@ -137,13 +121,8 @@ def changed_header(content: bytes, number: int) -> tuple[str, bytes]:
             header["__metadata__"][part] = json.dumps(changed, sort_keys=True)
         case "names" | "offsets":
             one, other = drawn.sample(names, 2) if len(names) > 1 else names * 2
-            if way == "offsets":
-                header[one]["data_offsets"], header[other]["data_offsets"] = (
-                    header[other]["data_offsets"],
-                    header[one]["data_offsets"],
-                )
-            else:
-                header[one], header[other] = header[other], header[one]
+            for field in list(header[one]) if way == "names" else ["data_offsets"]:
+                header[one][field], header[other][field] = header[other][field], header[one][field]
         case "again":
             header[f"{drawn.choice(names)}.again"] = header[drawn.choice(names)]
     text = json.dumps(header, indent=1 if way == "spaces" else None).encode()

@@ -26,18 +26,19 @@ LEFT = 20_000  # bytes on the full disk
 FAILED_TO_MOUNT = 77
 
 
-def mount(source: str, target: Path, kind: str, flags: int, data: str = "") -> None:
-    library = ctypes.CDLL(None, use_errno=True)
-    arguments = [source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode()]
-    if library.mount(*arguments):
+def call_system(name: str, *arguments: object) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def mount(source: str, target: Path, kind: str, flags: int, data: str = "") -> None:
+    call_system("mount", source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode())
 
 
 def own_disk(folder: Path) -> None:
     """Mount an empty file system of 20 MB, which only this process sees."""
     user, group = os.getuid(), os.getgid()
-    if ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS | NEW_USERS):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    call_system("unshare", NEW_MOUNTS | NEW_USERS)
     Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
@@ -61,7 +62,7 @@ def fill(out: Path) -> Callable[[], None]:
 def make_read_only(out: Path) -> Callable[[], None]:
     mount(str(out), out, "none", BIND)
     mount("none", out, "none", BIND | REMOUNT | READ_ONLY)
-    return lambda: ctypes.CDLL(None).umount2(os.fsencode(out), 2)
+    return lambda: call_system("umount2", os.fsencode(out), 2)
 
 
 def train_until(out: Path, step: int, harm: Callable[[Path], Callable[[], None] | None]) -> RunError:

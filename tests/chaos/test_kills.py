@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.conftest import STOPPED, child, digest, train_here, wait
 
 LONG = pytest.mark.slow
-SECONDS_TO_STOP = 5.0
+SECONDS_TO_STOP = 5.0  # of a processor: other programs may have it meanwhile
 
 
 def computed_by(number: int) -> float:
@@ -58,9 +58,7 @@ def test_a_terminated_run_stops_soon_and_ends_with_the_same_weights(
     tmp_path: Path, undisturbed: tuple[str, float], n_signals: int
 ) -> None:
     expected, seconds = undisturbed
-    load = os.getloadavg()[0]
     moments, stopped, n_run = random.Random(n_signals), 0, 0
-    longest, longest_computed = 0.0, 0.0
     while stopped < n_signals:
         out = tmp_path / str(n_run)
         with child(lambda out=out: train_here(out, from_start=False)) as number:
@@ -68,12 +66,10 @@ def test_a_terminated_run_stops_soon_and_ends_with_the_same_weights(
                 time.sleep(0.005)
             out.with_suffix(".listens").unlink()
             time.sleep(moments.uniform(0.0, seconds / 2))
-            ended = computed_by_children()
-            before, begun = computed_by(number), time.perf_counter()
+            before = computed_by_children() + computed_by(number)
             os.kill(number, signal.SIGTERM)
             status = wait(number)
-            longest = max(longest, time.perf_counter() - begun)
-            longest_computed = max(longest_computed, computed_by_children() - ended - before)
+            assert computed_by_children() - before < SECONDS_TO_STOP
         assert status in (0, STOPPED)
         stopped += status == STOPPED
         if status == 0:
@@ -84,6 +80,3 @@ def test_a_terminated_run_stops_soon_and_ends_with_the_same_weights(
         with child(lambda: train_here(out, from_start=False)) as number:
             assert wait(number) == 0
         assert digest(out) == expected
-    assert longest_computed < SECONDS_TO_STOP
-    if max(load, os.getloadavg()[0]) < 0.7 * (os.cpu_count() or 1):  # otherwise others have the processors
-        assert longest < SECONDS_TO_STOP

@@ -229,7 +229,6 @@ def test_names_that_are_not_utf8_can_be_used_for_everything(tmp_path, call, smal
         ("evaluate", run, table),
         ("evaluate", run, table, "--json"),
         ("score", run, table),
-        ("heads", run, table),
         ("translate", run, table, "--column", "iso", "--out", out, "--json"),
         ("explain", run, "123", "--html", page),
         ("explain", run, "123", "--json"),

@@ -16,8 +16,6 @@ from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.cases import CASES, READ, REFUSED, Case, cipher
 
-FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
-
 
 def label(column: str | int) -> str:
     return f"column {column}" if isinstance(column, int) else f"{column} (column "
@@ -76,8 +74,7 @@ def check_answers(call, run: Path, path: Path, case: Case) -> None:
     assert of_file.code in (0, 4), of_file.err
     sources = [json.loads(line)["source"] for line in of_file.out.splitlines()]
     assert sources[case.left_out :] == [source for source, _ in case.pairs]
-    form = () if path.suffix == ".parquet" else ("--from", FORMATS[path.suffix])
-    of_stream = call("translate", run, "-", *form, *words, stdin=case.content)
+    of_stream = call("translate", run, "-", *words, stdin=case.content)
     assert (of_stream.code, of_stream.out) == (of_file.code, of_file.out)
     report = evaluate(Translator.load(run), path, num_beams=1)
     assert (report.rows_scored, report.rows_read) == (len(case.pairs), len(case.pairs) + case.left_out)

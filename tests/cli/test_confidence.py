@@ -12,8 +12,7 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.inference.confidence import MIN_SOURCES
-from glassformer.ship.storage.container import read_tensors, write_tensors
-from glassformer.ship.storage.modelfile import FORMAT, ModelFile
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
 
 ROWS = dates(2 * MIN_SOURCES, seed=11)
@@ -41,7 +40,7 @@ def calibrated(tmp_path_factory, call, run, table_of):
 @pytest.fixture(scope="module")
 def full(call, calibrated):
     """All that is known of the answers to TEXTS."""
-    answer = call("translate", calibrated, "-", "--json", "--confidence", stdin=TEXTS)
+    answer = call("translate", calibrated, "-", "--json", "--min-confidence", "0", stdin=TEXTS)
     return [json.loads(line) for line in answer.out.splitlines()]
 
 
@@ -51,14 +50,15 @@ def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_confidence_is_a_column_next_to_the_answer(call, calibrated, full, form):
-    answer = call("translate", calibrated, "-", "--confidence", "--to", form, stdin=TEXTS + b"\n")
+def test_the_probability_is_a_column_next_to_the_answer(call, calibrated, full, form, tmp_path):
+    out = tmp_path / f"out.{form}"
+    answer = call("translate", calibrated, "-", "--min-confidence", "0", "--out", out, stdin=TEXTS + b"\n")
     assert answer.code == 0, answer.err
     if form == "csv":
-        *rows, last = csv.DictReader(io.StringIO(answer.out))
+        *rows, last = csv.DictReader(io.StringIO(out.read_text("utf-8")))
         assert last == {"translation": "", "probability": ""}
     else:
-        *rows, last = map(json.loads, answer.out.splitlines())
+        *rows, last = map(json.loads, out.read_text("utf-8").splitlines())
         assert last == {"translation": "", "probability": None}
     assert [float(row["probability"]) for row in rows] == pytest.approx([one["probability"] for one in full], abs=1e-4)
 
@@ -75,17 +75,7 @@ def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(c
         for line in call("translate", calibrated, "--json", "--min-confidence", "1", stdin=TEXTS).out.splitlines()
     ]
     assert {one["text"] for one in held} == {""}
-    assert held[0]["held_back"] == f"right with a probability of {full[0]['probability']:.3f}, below 1"
-
-
-def test_coverage_gives_sets_of_answers_as_json_lines(call, calibrated):
-    answer = call("translate", calibrated, "-", "--coverage", "0.5", stdin=TEXTS)
-    assert answer.code == 0, answer.err
-    found = [json.loads(line) for line in answer.out.splitlines()]
-    assert all(isinstance(one["answer_set"], list) and not one["alternatives"] for one in found)
-    refused = call("translate", calibrated, "-", "--coverage", "0.999", stdin=TEXTS)
-    assert (refused.code, refused.out) == (2, "")
-    assert "sets of at most 2 answers cannot have this coverage" in refused.err
+    assert held[0]["left_out"] == f"right with a probability of {full[0]['probability']:.3f}, below 1"
 
 
 def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, table_of):
@@ -94,20 +84,6 @@ def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, ta
     assert answer.code == 0, answer.err
     assert re.search(r"expected calibration error [\d.]+ points, Brier score 0\.\d{4}", answer.out)
     assert re.search(r"^0 +30 +100\.0 % ", answer.out, re.MULTILINE)
-
-
-@pytest.mark.parametrize("weights", [[0.0, 1.7e308, -1.7e308], [0.0, 0.0, 0.0, 1e10]])
-def test_weights_that_no_calibration_has_are_refused_by_name(call, calibrated, tmp_path, table_of, weights):
-    """The products of the first are infinite, and of both signs."""
-    table = table_of(tmp_path / "test.csv", [("iso", "english"), *ROWS[:30]])
-    tensors, parts = read_tensors(calibrated / "model.safetensors", FORMAT)
-    parts["calibration"]["weights"] = weights
-    write_tensors(tmp_path / "model.safetensors", FORMAT, tensors, parts)
-    model = tmp_path / "model.safetensors"
-    for words in (["translate", model, "-", "--confidence"], ["evaluate", model, table, "--confidence"]):
-        answer = call(*words, stdin=TEXTS)
-        assert (answer.code, answer.out) == (1, "")
-        assert re.search(r"error: .*'calibration\.weights\.\d' in the model file is not valid", answer.err)
 
 
 def test_a_model_in_training_is_refused_before_anything_is_translated(call, calibrated):
@@ -120,13 +96,12 @@ def test_a_beam_of_its_own_can_be_calibrated(call, calibrated, tmp_path, table_o
     shutil.copytree(calibrated, tmp_path / "run")
     table = table_of(tmp_path / "held.csv", [("iso", "english"), *ROWS])
     assert call("calibrate", tmp_path / "run", table, "--beam", "3").code == 0
-    assert call("translate", tmp_path / "run", "-", "--confidence", "--beam", "3", stdin=TEXTS).code == 0
-    assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--confidence", stdin=TEXTS).err
+    assert call("translate", tmp_path / "run", "-", "--min-confidence", "0", "--beam", "3", stdin=TEXTS).code == 0
+    assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--min-confidence", "0", stdin=TEXTS).err
 
 
-@pytest.mark.parametrize("option", [("--confidence",), ("--min-confidence", "0.5")])
-def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run, option):
-    answer = call("translate", run, "-", *option, stdin=TEXTS)
+def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run):
+    answer = call("translate", run, "-", "--min-confidence", "0.5", stdin=TEXTS)
     assert (answer.code, answer.out) == (2, "")
     assert "the probability that an answer is right is not known" in answer.err
     assert f"glassformer calibrate {run / 'model.safetensors'} TABLE" in answer.err

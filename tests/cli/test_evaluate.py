@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from glassformer.data.datasets import dates
-from glassformer.glassbox.evidence import head_effects
-from glassformer.inference.evaluation import evaluate
-from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translator
 from glassformer.ship.storage.modelfile import ModelFile
 from tests.inference.test_evaluation import METRICS
@@ -81,27 +78,6 @@ def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call
     assert (refused.code, page.read_text()) == (1, text)
     assert "--overwrite, or another --report" in refused.err
     assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
-
-
-def test_a_report_counts_the_rows_that_were_trained_on_where_their_table_is_unchanged(call, run, table, tmp_path):
-    trained, page = TrainedRows.of(Translator.load(run)), tmp_path / "errors.html"
-    assert (len(trained.sources), trained.unknown) == (180, "")
-    sources = {json.loads(line)["source"] for line in (run / "held_out.jsonl").read_text().splitlines()}
-    assert not sources & {*trained.sources}
-    assert call("evaluate", run, run / "held_out.jsonl", "--report", page).code == 0
-    assert " trained on 180 rows" in page.read_text()
-    model = ModelFile.load(run)
-    for path, why in (
-        (run / "held_out.jsonl", "has other rows than the model was trained on"),
-        (tmp_path / "none.csv", "is not a file of this computer"),
-        ("https://example.org/a.csv", "is not a file of this computer"),
-        ("/dev/zero", "is not a file of this computer"),
-    ):
-        other = replace(model, data=model.data.model_copy(update={"table": str(path)}))
-        assert TrainedRows.of(Translator(other)).unknown == f"the training table {path} {why}"
-    (tmp_path / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
-    moved = TrainedRows.of(Translator.load(tmp_path / "model.safetensors"))
-    assert moved.unknown == "the sources.safetensors of its run is not next to the model"
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):
@@ -188,16 +164,16 @@ def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp
 
 # The ledger of a table
 
-VERBS = {"evaluate": (), "score": (), "heads": (), "translate": ("--column", "iso")}
+VERBS = {"evaluate": (), "score": (), "translate": ("--column", "iso")}
 GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
 def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, run, verb):
     path, ledger = tmp_path / "gaps.csv", tmp_path / "lost.jsonl"
     path.write_text(GAPS, encoding="utf-8")
-    words = (verb, run, path, *VERBS[verb], "--bad-rows", "skip")
+    words = (verb, run, path, "--bad-rows", "skip")
     without = call(*words)
     assert "11 rows read, 2 kept" in without.err
     assert "list each row that was not kept with --ledger FILE\n" in without.err
@@ -298,7 +274,7 @@ def test_a_score_stands_on_one_line_whatever_the_cells_hold(tmp_path, call, run,
 
 def test_a_source_that_is_too_long_is_named_by_its_row_in_the_table(tmp_path, call, run, table_of):
     table = table_of(tmp_path / "long.csv", [("iso", "english"), ("", "left out"), ("1" * 129, "x")])
-    for verb in ("evaluate", "score", "heads"):
+    for verb in ("evaluate", "score"):
         answer = call(verb, run, table)
         assert (answer.code, answer.out) == (1, "")
         assert "a text is longer than the model takes; nothing was done" in answer.err
@@ -315,22 +291,6 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 line were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
-
-
-# heads
-
-
-def test_the_heads_of_an_ensemble_are_those_of_its_first_model(tmp_path, call, run, others, table_of):
-    rows = dates(12, seed=7)
-    table = table_of(tmp_path / "some.csv", [("iso", "english"), *rows])
-    words = ("--ensemble", others[0], "--ensemble", others[1], "--beam", "1")
-    found = json.loads(call("heads", run, table, *words, "--json", "--quiet").out)
-    decoding = Translator.load(run).settings.decoding.model_copy(update={"num_beams": 1})
-    model, *ensemble = (ModelFile.load(path) for path in (run, *others))
-    expected = head_effects(model, rows, decoding=decoding, ensemble=ensemble)
-    assert found == json.loads(json.dumps(asdict(expected)))
-    whole = evaluate(Translator.load(run, ensemble=others), rows, decoding=decoding)
-    assert found["exact_match"] == whole.metrics["exact_match"].value
 
 
 def test_a_huge_text_is_shortened_on_the_terminal_and_not_in_json(call, run, tmp_path, table_of):

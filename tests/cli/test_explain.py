@@ -1,21 +1,22 @@
-"""`glassformer explain` and `heads`: what people read, what machines read, and what is refused."""
+"""`glassformer explain`: what people read, what machines read, and what is refused."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from glassformer.cli.heads import _print_heads
-from glassformer.glassbox.run_records import HeadEffect, HeadEffects
+from glassformer.data.tables import read_table
+from glassformer.glassbox.evidence import head_effects
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
+from glassformer.ship.storage.modelfile import ModelFile
 
 TEXT = "1969-07-20"
 
@@ -225,50 +226,18 @@ def test_bad_input_is_told_in_words(call, run, words, code, told):
     assert answer.out == ""
 
 
-# heads
-
-
-def test_heads_ranks_them_by_what_they_are_worth(call, run, table):
-    answer = call("heads", run, table, "--beam", "1", "--quiet")
-    found = json.loads(call("heads", run, table, "--beam", "1", "--quiet", "--json").out)
-    assert (answer.code, answer.err) == (0, "")
-    assert found["rows"] == 200
-    translator = Translator.load(run, device="cpu")
-    pairs = [(line[0], line[1]) for line in _rows(table)]
-    whole = evaluate(translator, pairs, decoding=translator.settings.decoding.model_copy(update={"num_beams": 1}))
-    assert found["exact_match"] == whole.metrics["exact_match"].value
-    assert [(each["attention"], each["head"]) for each in found["heads"]] == [
-        (name, head) for name in ("encoder.0.self", "decoder.0.self", "decoder.0.cross") for head in (0, 1)
-    ]
-    assert f"exact match {found['exact_match']:.2%} of 200 rows" in answer.out
-    listed = [line.split()[2] for line in answer.out.splitlines() if line.startswith(("encoder", "decoder"))]
-    needed = [each for each in found["heads"] if each["newly_wrong"] or each["newly_right"]]
-    assert listed == [f"{share:.2%}" for share in sorted(each["exact_match"] for each in needed)]
-    folded = len(found["heads"]) - len(needed)
-    assert (f"{folded} of 6 heads change no answer" in answer.out) == (folded > 0)
-
-
-def test_heads_folds_those_that_change_no_answer(capsys):
-    effects = [HeadEffect("encoder.0.self", 0, 0.5, 5, 0), *(HeadEffect("decoder.0.cross", i, 1, 0, 0) for i in (0, 1))]
-    _print_heads(HeadEffects(10, 10, 1.0, effects))
-    out = capsys.readouterr().out
-    assert "encoder.0.self" in out
-    assert "2 of 3 heads change no answer: decoder.0.cross 0, 1" in out
-
-
-def _rows(table):
-    import csv
-
-    with table.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))[1:]
+# --heads
 
 
 def test_explain_measures_the_heads_on_a_table(call, run, table):
     found = json.loads(call("explain", run, TEXT, "--heads", table, "--beam", "1", "--quiet", "--json").out)["heads"]
-    assert found == json.loads(call("heads", run, table, "--beam", "1", "--quiet", "--json").out)
+    pairs = read_table(table).pairs
+    decoding = ModelFile.load(run).settings.decoding.override({"num_beams": 1})
+    assert found == asdict(head_effects(ModelFile.load(run), pairs, decoding=decoding))
+    assert found["exact_match"] == evaluate(Translator.load(run), pairs, decoding=decoding).metrics["exact_match"].value
 
 
 def test_heads_without_a_page_is_refused(call, run, table):
     answer = call("explain", run, TEXT, "--heads", table)
     assert answer.code == 2
-    assert "--html FILE, or glassformer heads" in answer.err
+    assert "--heads is shown in the page and in --json" in answer.err

@@ -14,20 +14,18 @@ TRAINING = COLUMNS + "--valid --recipe --set --init --device --precision --seed 
 COMPUTING = "--ensemble --device --precision "
 PRINTED = "--quiet --json"
 CONTRACT = {
-    "audit": f"TABLE --valid --test --set --html --overwrite --strict {COLUMNS} {PRINTED}",
+    "audit": f"TABLE --valid --test --set --strict {COLUMNS} {PRINTED}",
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
-    "train": f"TABLE --out --test --resume --overwrite --dry-run --members --log {TRAINING} {PRINTED}",
+    "train": f"TABLE --out --test --resume --overwrite --dry-run --members --tensorboard {TRAINING} {PRINTED}",
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
-        MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --bad-rows --from
-        --prefix --prefix-column --to --scores --confidence --min-confidence --coverage --alignments --rivals
-        --beam --nbest --long --set --on --engine --seed --help-all
-        --must-match --choices --lexicon
-        {COMPUTING} {PRINTED}
+        MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --prefix
+        --nbest --min-confidence --alignments --must-match --choices --lexicon --ensemble --beam --long --set --device
+        --on {PRINTED}
     """,
     "evaluate": f"""
-        MODEL TABLE --confidence --report --beam --bleu-tokenize --no-group --set --engine --seed {LEDGER} {COMPUTING}
+        MODEL TABLE --confidence --report --beam --bleu-tokenize --no-group --set {LEDGER} {COMPUTING}
         {PRINTED}
     """,
     "compare": f"A B TABLE --device --beam --bleu-tokenize --no-group --set --seed {LEDGER} {PRINTED}",
@@ -36,8 +34,7 @@ CONTRACT = {
     "explain": f"""
         MODEL TEXT --feature --target --tensor --head --heads --edit --beam --set --pad-to --html --overwrite {PRINTED}
     """,
-    "heads": f"MODEL TABLE --beam --set {LEDGER} {COMPUTING} {PRINTED}",
-    "neighbors": f"MODEL TOKEN --analogy --side --count --table --target --feature {PRINTED}",
+    "neighbors": f"MODEL TOKEN --analogy --side --count {PRINTED}",
     "tokens": f"MODEL TEXT --feature --side --pad-to {PRINTED}",
     "info": f"MODEL {PRINTED}",
     "export": f"MODEL --to --out --precision --check {COLUMNS} {PRINTED}",
@@ -73,15 +70,14 @@ run([["settings"], ["settings", "--json"], ["settings", "dropout"]], *heavy)
 
 
 @pytest.mark.parametrize("verb", CONTRACT)
-def test_a_verb_has_the_options_of_the_contract_and_no_others_and_its_help_lists_at_most_24(call, verb):
+def test_a_verb_has_the_options_of_the_contract_and_no_others_and_at_most_24(call, verb):
     words = CONTRACT[verb].split()
     options = {word for word in words if word.startswith("--")}
-    short = call(verb, "-h")
-    answer = call(verb, "--help-all") if "--help-all" in options else short
-    assert answer.code == short.code == 0
+    answer = call(verb, "-h")
+    assert answer.code == 0
     assert options_in(answer.out) == options | {"--help"}
+    assert len((options | {"--help"}) - {"--no-header"}) <= 24
     assert set(words) - options <= set(re.findall(r"\b[A-Z]+\b", answer.out))
-    assert len(options_in(short.out) - {"--help", "--help-all", "--no-header"}) <= 24
 
 
 def test_the_help_of_explain_names_the_page_first(call):

@@ -110,28 +110,6 @@ def test_info_tells_what_a_model_is(call, run, table):
 # neighbors
 
 
-def test_the_rows_nearest_to_an_answer_are_those_of_the_library(tmp_path, call, run, table, table_of):
-    found = json.loads(call("neighbors", run, "1845-01-05", "--table", table, "--count", 3, "--json").out)
-    assert (found["source"], found["n_rows"], len(found["rows"])) == ("1845-01-05", 200, 3)
-    row = found["rows"][0]
-    answer = call("neighbors", run, row["source"], "--table", table, "--target", row["target"], "--count", 2)
-    title, _, first, *_ = answer.out.splitlines()
-    assert title == f"{row['source']} → {row['target']}: the nearest of 200 rows"
-    assert first.split() == [str(row["row"]), row["source"], *row["target"].split(), "1.0000"]
-    assert f"'{row['target'][0]}'" in answer.out.partition("the nearest state of each token")[2]
-    assert "200 rows read, 200 kept" in answer.err
-    other = table_of(tmp_path / "other.csv", [("source", "iso", "target"), ("1", "x", "y")])
-    for words, code, part in (
-        (("1", "--table", other), 2, "does not have the columns of the training"),
-        (("--table", table), 2, "--table needs a text, and no --analogy"),
-        (("1", "--analogy", "1", "2", "3", "--table", table), 2, "--table needs a text, and no --analogy"),
-        (("1", "--target", "x"), 2, "--target and --feature are for the rows of a table"),
-    ):
-        answer = call("neighbors", run, *words)
-        assert (answer.code, answer.out) == (code, "")
-        assert part in answer.err
-
-
 def test_neighbors_are_a_table_or_json(call, run):
     found = json.loads(call("neighbors", run, "1", "--count", 3, "--json").out)
     assert (found["side"], found["query"], len(found["nearest"])) == ("source", ["1"], 3)

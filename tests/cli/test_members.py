@@ -29,7 +29,7 @@ def joined(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.medium
 def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small, table, few):
     words = small(training__steps="20", training__validate_every="10")
-    words += ["--members", 2, "--log", "tensorboard"]
+    words += ["--members", 2, "--tensorboard"]
     answer = call("train", table, "--out", tmp_path / "run", "--test", few, "--json", *words)
     assert answer.code == 0, answer.err
     for seed in (1, 2):
@@ -87,7 +87,7 @@ def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, 
 def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table):
     model = tmp_path / "model.safetensors"
     model.write_bytes(joined.read_bytes())
-    asked = ("translate", model, "-", "--confidence", "--json")
+    asked = ("translate", model, "-", "--min-confidence", "0", "--json")
     assert "a model that is not calibrated" in call(*asked, stdin=b"2014-05-06\n").err
     assert call("calibrate", model, table).code == 0
     assert ModelFile.load(model).seeds == [1, 2]

@@ -72,7 +72,7 @@ def test_a_run_holds_what_the_design_promises(run):
 def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
     assert settings_of(run) == ModelFile.load(run).settings
     assert settings_of(run).model.d_model == 32
-    unset = {"data.source", "data.target", "data.min_ratio", "data.max_ratio", "data.split_seed"}
+    unset = {"data.source", "data.target", "data.split_seed"}
     unset |= {"training.max_minutes", "decoding.max_new_tokens"}
     recipe = read_recipe(run / "recipe.toml")
     for section, fields in Settings().model_dump().items():
@@ -98,16 +98,16 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     table, valid = (table_of(tmp_path / name, [("iso", "english"), *rows]) for name in ("t.csv", "v.csv"))
     words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
     switches = {f"data__{name}": "true" for name in ("drop_duplicates", "drop_contradictions", "strip_controls")}
-    limits = {"data__max_ratio": "20", "data__max_source_length": "90", "data__max_target_length": "90"}
+    limits = {"data__max_source_length": "90", "data__max_target_length": "90"}
     answer = call(*words, *small(training__steps="2", **switches, **limits))
     assert answer.code == 0, answer.err
     entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
     found = [(entry["file"], entry["row"], entry["reason"], entry["line"]) for entry in entries]
     assert found == [
-        (str(table), 64, "length ratio too high", None),
         (str(table), 2, "contradiction", None),
         (str(table), 61, "duplicate", None),
         (str(table), 62, "contradiction", None),
+        (str(table), 64, "target too long", None),
         (str(valid), 64, "target too long", None),
     ]
     data = ModelFile.load(tmp_path / "run").data
@@ -115,16 +115,15 @@ def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_ca
     assert data.rows == {
         "read": 128,
         "kept": 123,
-        "length ratio too high": 1,
         "contradiction": 2,
         "duplicate": 1,
-        "target too long": 1,
+        "target too long": 2,
     }
     assert data.valid_overlap == 60
     card = (tmp_path / "run" / "README.md").read_text("utf-8")
     assert f"| overlap | 60 of 63 rows of `{valid}` have a source that was trained on |\n" in card
-    assert "| cleaning | control characters removed (1 row changed); target / source characters at most 20; " in card
-    assert "; contradictions dropped; duplicates dropped (not the table to validate on) |\n" in card
+    cleaning = "control characters removed (1 row changed); contradictions dropped; duplicates dropped"
+    assert f"| cleaning | {cleaning} (not the table to validate on) |\n" in card
     assert "1 kept without their control characters" in answer.err
     recipe = (tmp_path / "run" / "recipe.toml").read_text("utf-8")
     assert "drop_duplicates = true" in recipe

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from glassformer.inference.jobs.stream import translate_stream
 from tests.cli.conftest import DATES
 
 AS_BYTES = "".join(date + "\n" for date in DATES).encode()
@@ -94,17 +93,6 @@ def test_json_gives_one_object_a_line(call, run, translator):
     assert (empty["row"], empty["source"], empty["text"]) == (2, "", "")
 
 
-def test_rivals_are_json_lines_with_the_next_best_tokens(call, run, translator):
-    answer = call("translate", run, "-", "--rivals", "2", stdin=b"1845-01-05\n")
-    (expected,) = translate_stream(translator, ["1845-01-05"], n_rivals=2)
-    found = json.loads(answer.out)
-    assert found == {"row": 1, "source": "1845-01-05"} | json.loads(json.dumps(expected.to_json()))
-    assert len(found["rivals"]) == len(found["token_scores"])
-    refused = call("translate", run, "-", "--rivals", "2", "--to", "csv", stdin=b"1845-01-05\n")
-    assert refused.code == 2
-    assert "--to jsonl" in refused.err
-
-
 def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(call, run, answers, tmp_path):
     lexicon, texts = tmp_path / "lexicon.csv", AS_BYTES.decode().splitlines()
     lexicon.write_text(f"source,target\n{texts[1]},from the lexicon\n{texts[1]},second\n", encoding="utf-8")
@@ -164,11 +152,11 @@ def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_pa
     assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
 
 
-@pytest.mark.parametrize("option", [["--header"], ["--bad-rows", "skip"], ["--ledger", "lost.jsonl"]])
+@pytest.mark.parametrize("option", [["--header"], ["--ledger", "lost.jsonl"]])
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
     assert (answer.code, answer.out) == (2, "")
-    assert "--header, --bad-rows and --ledger are for tables" in answer.err
+    assert "--header and --ledger are for tables" in answer.err
     assert "--column NAME" in answer.err
 
 
@@ -186,11 +174,12 @@ def test_a_damaged_table_is_translated_with_empty_lines_only_on_demand(tmp_path,
     damaged.write_text("1845-01-05,a\n1845-01-06\n1845-01-07,c\n")
     refused = call("translate", run, damaged, "--column", 0, "--no-header")
     assert (refused.code, refused.out) == (1, "")
-    assert "--bad-rows skip" in refused.err
-    answer = call("translate", run, damaged, "--column", 0, "--no-header", "--bad-rows", "skip")
+    assert "leave them empty with --ledger FILE" in refused.err
+    answer = call("translate", run, damaged, "--column", 0, "--no-header", "--ledger", tmp_path / "lost.jsonl")
     assert answer.code == 0
     assert [bool(line) for line in answer.out.split("\n")] == [True, False, True, False]
     assert "1 × wrong number of cells (row 2)" in answer.err
+    assert json.loads((tmp_path / "lost.jsonl").read_text("utf-8"))["row"] == 2
     assert "warning: 1 row has no cell and gets an empty line" in answer.err
 
 
@@ -214,13 +203,6 @@ def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, c
     first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
     assert f"the first row was read as data: {first} (otherwise: --header)\n" in answer.err
     assert "(TSV, without a header)" in answer.err
-
-
-def test_a_table_with_names_of_its_own_has_no_first_row_to_speak_of(tmp_path, call, run):
-    table = tmp_path / "h.jsonl"
-    table.write_text('{"x": "1845-01-05"}\n')
-    answer = call("translate", run, table, "--column", "x")
-    assert answer.err == f"read {table} (JSON Lines, named columns): 1 row read, 1 kept\ncolumn: x (column 0)\n"
 
 
 def test_a_ledger_is_not_the_output(tmp_path, call, run):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -11,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import tables as table_module
 from glassformer.data.cleaning import clean, has_control, strip_controls
 from glassformer.data.given import as_table
-from glassformer.data.pairs import Pair, fingerprint
-from glassformer.data.stored import StoredPairs
+from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table, read_table
-from glassformer.errors import SettingsError, TableError
+from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
 
 
@@ -30,14 +27,6 @@ ENGLAND, SCOTLAND = (f"\U0001f3f4{tags(region)}\U000e007f" for region in ("gbeng
 quick = settings(max_examples=30)
 texts = st.text("abé\u0301\u200b\n\t \x1fя", min_size=1, max_size=5).filter(lambda text: text.strip())
 tables = st.lists(st.tuples(texts, texts), min_size=1, max_size=30)
-options = st.builds(
-    dict,
-    strip_controls=st.booleans(),
-    min_ratio=st.none() | st.floats(0.1, 1),
-    max_ratio=st.none() | st.floats(1, 4),
-    drop_contradictions=st.booleans(),
-    drop_duplicates=st.booleans(),
-)
 
 
 def cleaned(pairs: list[tuple[str, str]], **chosen: object) -> Table:
@@ -79,17 +68,6 @@ def test_without_an_option_the_table_is_the_same_object():
     assert clean(table, DataSettings()) is table
 
 
-def test_a_ratio_is_of_characters_of_target_and_source():
-    pairs = [("abcd", "x"), ("ab", "xx"), ("a", "xyz")]
-    table = cleaned(pairs, min_ratio=0.5, max_ratio=2)
-    assert table.rows == [2]
-    assert dropped(table) == [
-        (1, "length ratio too low", "1 / 4 characters, limit 0.5"),
-        (3, "length ratio too high", "3 / 1 characters, limit 2"),
-    ]
-    assert cleaned(pairs, min_ratio=0.25, max_ratio=3).rows == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -120,17 +98,14 @@ def test_control_characters_are_removed_before_rows_are_compared():
     assert "1 kept without their control characters" in table.ledger.summary()
 
 
-def test_each_input_of_a_source_is_cleaned_and_only_its_texts_have_a_length(tmp_path):
+def test_each_input_of_a_source_is_cleaned(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("lemma,tags,form\nwa\u200blk,V;PST,walked\nwalk,V;PST,walked\ngo,\u200b,goes\na,V,abcdef\n")
-    data = DataSettings(
-        source="lemma", features=["tags"], target="form", strip_controls=True, drop_duplicates=True, max_ratio=3
-    )
+    path.write_text("lemma,tags,form\nwa\u200blk,V;PST,walked\nwalk,V;PST,walked\ngo,\u200b,goes\n")
+    data = DataSettings(source="lemma", features=["tags"], target="form", strip_controls=True, drop_duplicates=True)
     table = clean(read_table(path, data), data)
     assert table.pairs == [Pair("walk\x1fV;PST", "walked")]
     assert dropped(table) == [
         (3, "empty feature", "without control characters"),
-        (4, "length ratio too high", "6 / 1 characters, limit 3"),
         (2, "duplicate", "the same as row 1"),
     ]
 
@@ -141,45 +116,14 @@ def test_an_error_says_when_no_row_is_left():
     assert "2 × contradiction" in str(caught.value.got)
 
 
-@pytest.mark.parametrize("values", [{"min_ratio": 0}, {"max_ratio": -1}, {"min_ratio": 2, "max_ratio": 1}])
-def test_limits_of_a_ratio_that_no_row_can_have_are_refused(values):
-    with pytest.raises(SettingsError, match="ratio"):
-        cleaned([("a", "b")], **values)
-
-
-@quick
-@given(tables, options)
-def test_a_large_table_is_cleaned_as_one_in_memory_and_stays_in_files(tmp_path_factory, pairs, chosen):
-    folder = tmp_path_factory.mktemp("cleaned")
-    path = folder / "pairs.jsonl"
-    path.write_text("".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in pairs))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "LARGE_CHARACTERS", 0)
-        stored = read_table(path, DataSettings())
-        try:
-            expected = clean(as_table(pairs), DataSettings(**chosen))
-        except TableError:
-            return  # no row is left
-        found = clean(stored, DataSettings(**chosen))
-        assert isinstance(found.pairs, StoredPairs)
-        assert list(found.pairs) == expected.pairs
-        assert list(found.rows) == expected.rows
-        assert fingerprint(found.pairs) == fingerprint(expected.pairs)
-        assert found.ledger.counts() == expected.ledger.counts()
-        assert found.ledger.changed == expected.ledger.changed
-
-
-@pytest.mark.parametrize("large", [0, 2**40], ids=["stored", "in memory"])
-def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path, monkeypatch, large):
-    monkeypatch.setattr(table_module, "LARGE_CHARACTERS", large)
+def test_a_dropped_row_of_a_folder_is_named_with_its_own_file(tmp_path):
     (folder := tmp_path / "tables").mkdir()
-    (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\nlong,x\n")
+    (folder / "a.csv").write_text("source,target\na,b\na,b\nc,\u200bd\n")
     (folder / "b.csv").write_text("source,target\ne,f\na,b\ne,g\ne,f\n")
-    data = DataSettings(drop_duplicates=True, drop_contradictions=True, strip_controls=True, min_ratio=0.5)
+    data = DataSettings(drop_duplicates=True, drop_contradictions=True, strip_controls=True)
     table = clean(read_table(folder, data), data)
     assert [tuple(pair) for pair in table.pairs] == [("a", "b"), ("c", "d"), ("e", "f")]
     assert [(entry.row, Path(entry.file).name, entry.detail) for entry in table.ledger.entries] == [
-        (4, "a.csv", "1 / 4 characters, limit 0.5"),
         (2, "a.csv", f"the same as row 1 of {folder / 'a.csv'}"),
         (2, "b.csv", f"the same as row 1 of {folder / 'a.csv'}"),
         (3, "b.csv", "target of 1 of 3 rows with this source"),

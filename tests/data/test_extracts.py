@@ -1,4 +1,4 @@
-"""Rows copied to the parts of a table: every row once, as it was, in its format."""
+"""Rows written to the parts of a table: every row once, in its format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from glassformer.data.extracts import raw_rows, write_parts
+from glassformer.data.extracts import write_parts
 from glassformer.data.splits import split
 from glassformer.data.tables import read_table
 from glassformer.errors import RunError, TableError, UsageError
@@ -37,20 +37,36 @@ def parts_of(path: Path, out: Path, data: DataSettings = SKIP, valid: float = 1,
     return table, write_parts(table, split(table.pairs, valid, test, seed=1), out)
 
 
-def test_rows_of_csv_are_copied_byte_for_byte_with_the_header_and_all_columns(tmp_path):
+def test_rows_of_csv_are_written_with_the_header_and_all_columns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(CSV)
-    rows = dict(raw_rows(str(path), read_table(path, SKIP)))
-    assert b"".join(text for (text,) in rows.values()) == CSV.removeprefix(b"\xef\xbb\xbf")
-    assert (rows[0], rows[1]) == ((b'"source",target,note\r\n',), (b'a,1,"two\nlines"\r\n',))
     _, files = parts_of(path, tmp_path / "out")
     assert files == {name: [tmp_path / "out" / f"{name}.csv"] for name in ("train", "valid")}
     train, valid = (file.read_bytes() for (file,) in files.values())
-    assert train == b'"source",target,note\r\na,1,"two\nlines"\r\n"a",5,last without an end\n'
-    assert valid == b'"source",target,note\r\nc,"3 ""three""",\r\n'
+    assert train == b'source,target,note\na,1,"two\nlines"\na,5,last without an end\n'
+    assert valid == b'source,target,note\nc,"3 ""three""",\n'
     assert (tmp_path / "out" / "rows.csv").read_text() == "row,part\n1,train\n4,valid\n6,train\n"
     ledger = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
     assert [entry["row"] for entry in ledger] == [2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "sep=^\na^1\nb^2\n"),
+        ("t.csv", "\ufeffa,1\n\ufeffb,2\n"),  # one that is a mark, and one that is text
+        ("t.tsv", 'a "quote"\t1\nb\t"2"\n'),
+        ("t.tsv", 'a\t"1 ""one"""\nb\t"""2"""\n'),
+        ("t.jsonl", '{"x": "a", "y": 1.50}\n{"x": "b", "y": "2", "later": "\\u0000"}\n'),
+    ],
+)
+def test_parts_are_read_as_the_table_was(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    table, files = parts_of(path, tmp_path / "out")
+    assert sorted(pair for (file,) in files.values() for pair in read_table(file, DataSettings()).pairs) == table.pairs
+    if name == "t.jsonl":
+        assert sorted("".join(file.read_text() for (file,) in files.values())) == sorted(content)
 
 
 def test_a_header_after_a_damaged_line_is_the_header_of_every_part(tmp_path):
@@ -130,12 +146,12 @@ def test_a_full_disk_is_an_error_about_the_output_and_leaves_no_part(tmp_path, m
     path = write_all(tmp_path, [(str(row), "x") for row in range(20)])["t.tsv"]
     really = Path.open
 
-    class Full(io.BytesIO):
+    class Full(io.StringIO):
         def write(self, _text):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(
-        Path, "open", lambda file, mode="r", **how: Full() if mode == "wb" else really(file, mode, **how)
+        Path, "open", lambda file, mode="r", **how: Full() if mode == "w" else really(file, mode, **how)
     )
     with pytest.raises(RunError, match="cannot write the file") as caught:
         parts_of(Path(path), tmp_path / "out")

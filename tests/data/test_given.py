@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from glassformer.before.plan import plan
-from glassformer.data import stored, tables
 from glassformer.data.given import source_of_frame
 from glassformer.data.ledger import Reason
-from glassformer.data.stored import StoredPairs
 from glassformer.data.tables import Table, read_source, read_table
 from glassformer.errors import TableError, UsageError
 from glassformer.paper.settings import DataSettings
@@ -61,19 +59,6 @@ class Pandas:
         return zip(*self._values, strict=True)
 
 
-class Polars(Pandas):
-    """What is used of a frame of polars."""
-
-    iloc = property()  # type: ignore[assignment]
-    itertuples = property()  # type: ignore[assignment]
-
-    def __getitem__(self, index: tuple[slice, list[int]]) -> Polars:
-        return Polars({str(i): self._values[i] for i in index[1]})
-
-    def iter_rows(self) -> Iterator[tuple[Any, ...]]:
-        return zip(*self._values, strict=True)
-
-
 class Datasets:
     """What is used of a data set of `datasets`."""
 
@@ -101,19 +86,14 @@ def read(frame: Any, data: DataSettings = SKIP) -> Table:
     return read_source(source, data)
 
 
-@pytest.mark.parametrize("frame", [Pandas(), Polars(), Datasets(), Datasets(None)])
-@pytest.mark.parametrize("size", [0, 2**30])
-def test_a_frame_keeps_its_texts_and_lists_every_other_row(tmp_path, monkeypatch, frame, size):
-    monkeypatch.setenv(stored.FOLDER_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(tables, "LARGE_CHARACTERS", size)
+@pytest.mark.parametrize("frame", [Pandas(), Datasets(), Datasets(None)])
+def test_a_frame_keeps_its_texts_and_lists_every_other_row(frame):
     table = read(frame)
-    assert isinstance(table.pairs, StoredPairs) == (size == 0)
     assert list(table.pairs) == [("one", "wʌn"), ("two", "tu")]
     assert list(table.rows) == [1, 2]
     assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == ENTRIES
     assert (table.ledger.read, table.ledger.kept) == (6, 2)
     assert table.labels == ("word (column 1)", "ipa (column 2)")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_numbers_are_text_and_na_is_missing():
@@ -130,12 +110,9 @@ def test_a_missing_value_goes_to_the_ledger_and_another_value_stops():
         read(Pandas(), SKIP.model_copy(update={"bad_rows": "stop"}))
 
 
-def test_a_dictionary_of_data_sets_and_a_lazy_frame_are_refused():
+def test_a_dictionary_of_data_sets_is_refused():
     with pytest.raises(UsageError, match=r"dataset\['train'\]"):
         source_of_frame(Datasets({"train": [], "test": []}))
-    lazy = type("LazyFrame", (), {"collect_schema": None, "sink_parquet": None})()
-    with pytest.raises(UsageError, match=r"collect\(\)"):
-        source_of_frame(lazy)
 
 
 def test_a_list_of_mappings_is_a_table():
@@ -185,11 +162,11 @@ def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path,
     assert [(entry.row, str(entry.reason)) for entry in found.ledger.entries] == [(2, "missing value")] * 2
 
 
-def test_a_table_of_arrow_is_read_by_its_stream():
+def test_a_table_of_arrow_is_read():
     assert list(read(arrow_table()).pairs) == [("a", "x"), ("c", "z")]
 
 
-@pytest.mark.parametrize("name", ["pandas", "polars", "datasets"])
+@pytest.mark.parametrize("name", ["pandas", "datasets"])
 def test_the_frames_of_the_libraries_are_read(name: str):
     library = pytest.importorskip(name)
     values = {"word": ["a", None, "c"], "ipa": ["x", "y", "z"]}

@@ -138,9 +138,7 @@ def held_by_text(sources: list[str], fraction: float, max_rows: int, seed: int) 
 )
 def test_the_rows_held_out_by_hashes_are_those_held_out_by_texts(sources, fraction, max_rows, seed):
     expected = held_by_text(sources, fraction, max_rows, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits, "_BLOCK", 7)
-        assert held_rows(text_hashes(sources), fraction, max_rows, seed).tolist() == expected
+    assert held_rows(text_hashes(sources), fraction, max_rows, seed).tolist() == expected
     pairs = [Pair(source, str(row)) for row, source in enumerate(sources)]
     train, held = hold_out(pairs, fraction, max_rows, seed)
     assert held == expected

@@ -522,6 +522,27 @@ def test_what_is_no_table_or_cannot_be_read_is_an_error(folder, monkeypatch):
     assert (error.what, error.got) == ("the file cannot be read", "Permission denied")
 
 
+def test_the_files_of_a_folder_or_a_pattern_are_one_table(tmp_path):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for name, n_rows in (("b", 2), ("a", 3)):
+        rows = "".join(f"w{i}{name},t{i}\n" for i in range(n_rows))
+        (folder / f"{name}.csv").write_text(f"source,target\n{rows}")
+    (folder / "c.jsonl").write_text('{"source": "s", "target": ""}\n{"source": "s", "target": "t"}\n')
+    (folder / "README").write_text("no table")
+    (folder / "d.tsv").write_text("1\t2\t3\n")
+    error = failure(ColumnError, read_table, folder, DataSettings(source=0, target=1))
+    assert error.what == f"the table does not have the columns of {folder / 'a.csv'}"
+    (folder / "d.tsv").unlink()
+    for path in (folder, str(folder / "*.[cj]s*")):
+        table = read_table(path, DataSettings())
+        assert [pair.source for pair in table.pairs] == ["w0a", "w1a", "w2a", "w0b", "w1b", "s"]
+        assert table.rows == [1, 2, 3, 1, 2, 2]
+        assert (table.ledger.read, table.ledger.kept) == (7, 6)
+        assert [(entry.file, entry.row) for entry in table.ledger.entries] == [(str(folder / "c.jsonl"), 1)]
+        assert (table.location(3), table.path) == (f"{folder / 'b.csv'}, row 1", str(path))
+
+
 # --- Tables that cannot be read ---
 
 VALID = ".csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .arrow, each also with .gz or .zst"

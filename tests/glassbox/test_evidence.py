@@ -145,30 +145,16 @@ def test_correlation_takes_no_sign():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("in_ensemble", [False, True])
-def test_the_effect_of_a_head_is_that_of_a_model_without_it(case, in_ensemble):
-    """In an ensemble the heads of the first model are switched off, and the others stay whole."""
-    random = np.random.default_rng(3)
-    noisy = {
-        name: (array + 0.2 * random.standard_normal(array.shape)).astype(array.dtype)
-        for name, array in case.model.tensors.items()
-    }
-    ensemble = [replace(case.model, tensors=noisy)] if in_ensemble else []
+def test_the_effect_of_a_head_is_that_of_a_model_without_it(case):
     decoding = DecodingSettings(num_beams=1)
     texts = ["abcde", "ag", "gfedcba", "bbb", "cab"]
 
     def answers(model):
-        translator = Translator(model, ensemble=ensemble, device="cpu")
+        translator = Translator(model, device="cpu")
         return [answer.text for answer in translator.translate(texts, decoding=decoding)]
 
     targets = [*answers(case.model)[:4], "never this"]
-    found = head_effects(
-        case.model,
-        list(zip(texts, targets, strict=True)),
-        decoding=decoding,
-        device="cpu",
-        ensemble=ensemble,
-    )
+    found = head_effects(case.model, list(zip(texts, targets, strict=True)), decoding=decoding)
     assert (found.rows, found.items, found.exact_match) == (5, 5, 0.8)
     names = ["encoder.0.self", "encoder.1.self", *(f"decoder.{i}.{kind}" for i in (0, 1) for kind in ("self", "cross"))]
     heads = [(name, head) for name in names for head in (0, 1)]
@@ -197,7 +183,7 @@ def test_rows_of_one_source_count_once_and_any_of_their_targets_is_right(case):
         ("cab", "never this"),
         ("cab", "nor this"),
     ]
-    found = head_effects(case.model, pairs, decoding=decoding, device="cpu", where=[f"row {i}" for i in range(6)])
+    found = head_effects(case.model, pairs, decoding=decoding, where=[f"row {i}" for i in range(6)])
     assert (found.rows, found.items, found.exact_match) == (6, 3, pytest.approx(2 / 3))
     for effect in found.heads:
         assert effect.exact_match == pytest.approx((2 - effect.newly_wrong + effect.newly_right) / 3)

@@ -84,7 +84,7 @@ def test_an_edit_of_many_numbers_is_refused_at_once():
         parse_edit(f"{ROW} = " + "11," * 40 + "x")
 
 
-def logits_of(model, trace):
+def pytorch_logits(model, trace):
     """The PyTorch model, fed what the decoder of a trace was fed."""
     ids = [torch.tensor([[token.id for token in each]]) for each in (trace.tokens.source, trace.tokens.target_in)]
     with torch.inference_mode():
@@ -128,7 +128,7 @@ def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zero
     trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
     assert trace.passed
     assert all(check.passed for check in trace.checks)  # the PyTorch model supports these edits
-    np.testing.assert_allclose(trace.array("logits"), logits_of(with_zeros(case.model, *zeros), trace), atol=1e-4)
+    np.testing.assert_allclose(trace.array("logits"), pytorch_logits(with_zeros(case.model, *zeros), trace), atol=1e-4)
     assert trace.edits == [words]
     for name, columns in zeros:
         assert (trace.array(name)[..., columns] == 0).all()
@@ -140,7 +140,7 @@ def test_without_learned_positions_the_table_might_be_zeros():
     model = make_model(2, positions="learned", max_length=20)
     trace = explain(model, "abc", edits=["positions off"], evidence=False)
     zeros = with_zeros(model, ("source_positions.table", ALL), ("target_positions.table", ALL))
-    np.testing.assert_allclose(trace.array("logits"), logits_of(zeros, trace), atol=1e-4)
+    np.testing.assert_allclose(trace.array("logits"), pytorch_logits(zeros, trace), atol=1e-4)
     assert (trace.array("source.positions") == 0).all()
     np.testing.assert_allclose(trace.array("source.positions_before_edit"), model.tensors["source_positions.table"][:5])
     assert {check.step for check in trace.checks if check.passed is None} == {"logits", "answer"}

@@ -19,11 +19,8 @@ from glassformer.inference.calibration import calibrate
 from glassformer.inference.confidence import (
     MIN_SOURCES,
     PRIOR,
-    answer_set,
-    distances,
     fit,
     regression,
-    set_limit,
 )
 from glassformer.inference.probability import features, probability
 from glassformer.inference.reliability import reliability
@@ -36,9 +33,7 @@ from tests.inference.test_translator import untrained
 
 SOURCES = ["".join(letters) for letters in product("abcdefgos", repeat=3)][: 2 * MIN_SOURCES]
 NUMBERS = st.floats(-10, 10)
-EXAMPLE = Calibration(
-    weights=PRIOR, num_beams=3, fingerprint="0", sources=100, right=90, unusual=3, unusual_right=1, right_distances=()
-)
+EXAMPLE = Calibration(weights=PRIOR, num_beams=3, fingerprint="0", sources=100, right=90, unusual=3, unusual_right=1)
 
 
 def test_features_are_those_of_a_hand_computed_beam() -> None:
@@ -106,12 +101,11 @@ def test_a_calibration_says_what_it_was_fitted_on(translator: Translator) -> Non
     found = translator.model_file.calibration
     assert found is not None
     assert (found.sources, found.right, found.table, found.num_beams) == (200, 133, "made.csv", 3)
-    mean = np.mean([answer.probability for answer in translate_stream(translator, SOURCES, confidence=True)])
+    mean = np.mean([answer.probability for answer in translate_stream(translator, SOURCES, min_confidence=0.0)])
     assert mean == pytest.approx(133 / 200, abs=0.02)
     assert found.summary == "calibrated on 200 held-out sources of made.csv, 133 of them answered correctly"
     none = found.model_copy(update={"right": 0, "table": None})
     assert none.summary == "calibrated on 200 held-out sources, none of them answered correctly"
-    assert len(found.right_distances) == 133  # "?" is no token of the model, so the other targets are in no beam
 
 
 def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: Translator) -> None:
@@ -148,7 +142,7 @@ def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(trans
 
 def test_confidence_changes_neither_answers_nor_their_number(translator: Translator) -> None:
     plain = translator.translate(SOURCES[:50], num_return_sequences=2)
-    sure = list(translate_stream(translator, SOURCES[:50], confidence=True, num_return_sequences=2))
+    sure = list(translate_stream(translator, SOURCES[:50], min_confidence=0.0, num_return_sequences=2))
     for one, other in zip(plain, sure, strict=True):
         assert [one.text, *(each.text for each in one.alternatives)] == [
             other.text,
@@ -166,21 +160,21 @@ def test_a_text_unlike_the_training_has_a_limited_probability(translator: Transl
     assert file.calibration is not None
     sure = file.calibration.model_copy(update={"weights": (9.0, 0.0, 0.0), "unusual": 8, "unusual_right": 0})
     made = Translator(replace(file, data=data, calibration=sure), device="cpu")
-    known, new = translate_stream(made, [first, last], confidence=True)
+    known, new = translate_stream(made, [first, last], min_confidence=0.0)
     assert (bool(known.unlike), bool(new.unlike)) == (False, True)
     assert (known.probability, new.probability) == (pytest.approx(1 / (1 + math.exp(-9))), 0.1)
 
 
 def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator: Translator) -> None:
-    given = list(translate_stream(translator, SOURCES, confidence=True))
+    given = list(translate_stream(translator, SOURCES, min_confidence=0.0))
     minimum = float(np.median([answer.probability for answer in given]))
     found = list(translate_stream(translator, [*SOURCES, ""], min_confidence=minimum))
     assert len(found) == len(SOURCES) + 1
     for answer, whole in zip(found, given, strict=False):
         is_sure = whole.probability >= minimum
-        assert (answer.text, bool(answer.held_back)) == ((whole.text, False) if is_sure else ("", True))
+        assert (answer.text, answer.held_back) == ((whole.text, False) if is_sure else ("", True))
         assert answer.probability == pytest.approx(whole.probability, abs=1e-4)
-    assert 0 < sum(bool(answer.held_back) for answer in found) < len(SOURCES)
+    assert 0 < sum(answer.held_back for answer in found) < len(SOURCES)
     assert not found[-1].held_back  # an empty text has an empty answer
 
 
@@ -191,7 +185,6 @@ def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator:
         ({"num_beams": 4}, "a beam of 4"),
         ({"prefixes": ["a"]}, "an answer with a forced start"),
         ({"min_confidence": 95}, "the minimum confidence is not a probability"),
-        ({"coverage": 0.6, "long": "split"}, "cannot be joined"),
     ],
 )
 def test_confidence_is_refused_where_it_is_not_known(translator: Translator, options: dict, got: str) -> None:
@@ -200,66 +193,8 @@ def test_confidence_is_refused_where_it_is_not_known(translator: Translator, opt
     assert got in str(caught.value)
 
 
-# Sets of answers
-
-
-def draw_beams(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Beams of four answers with their scores, and which one is right (4: none): drawn alike, hence exchangeable."""
-    generator = np.random.default_rng(seed)
-    shares = generator.dirichlet([4.0, 1.0, 0.5, 0.5, 0.2], n)
-    right = (generator.random((n, 1)) > shares.cumsum(axis=1)).sum(axis=1)
-    return np.log(shares[:, :4] ** 0.7), right  # the model is not calibrated
-
-
-def test_sets_hold_the_right_answer_as_often_as_requested() -> None:
-    """In each of 8 splits of 4,000 rows to calibrate on and 4,000 others, up to three standard deviations."""
-    coverages = []
-    for seed in range(8):
-        scores, right = draw_beams(8000, seed)
-        known = [distances(row)[at] for row, at in zip(scores[:4000], right[:4000], strict=True) if at < 4]
-        made = EXAMPLE.model_copy(update={"sources": 4000, "right_distances": tuple(sorted(known))})
-        limit = set_limit(made, 0.9)
-        held = [at in answer_set(row, limit) for row, at in zip(scores[4000:], right[4000:], strict=True)]
-        coverages.append(np.mean(held))
-    assert min(coverages) > 0.88
-    assert max(coverages) < 0.92
-    assert 0.895 < np.mean(coverages) < 0.91
-
-
-@pytest.mark.parametrize(("coverage", "expected"), [(0.9, 0.9), (0.5, 0.5), (0.01, 0.0)])
-def test_the_limit_is_the_rank_with_the_correction_of_a_finite_sample(coverage: float, expected: float) -> None:
-    """Of 9 held-out sources with the distances 0, 0.1 … the rank is ⌈10 · coverage⌉."""
-    known = [tenth / 10 for tenth in range(9)]
-    made = EXAMPLE.model_copy(update={"sources": 9, "right_distances": tuple(known)})
-    assert set_limit(made, coverage) == pytest.approx(max(0.0, expected - 0.1))
-
-
-def test_a_coverage_that_the_beam_does_not_have_is_refused_with_the_best_one() -> None:
-    made = EXAMPLE.model_copy(update={"sources": 100, "right_distances": (0.1,) * 80})
-    with pytest.raises(UsageError) as caught:
-        set_limit(made, 0.9)
-    assert caught.value.expected == "at most 0.792: the right answer is in the beam for 80 of 100 held-out sources"
-    with pytest.raises(UsageError, match="the coverage is not a probability"):
-        set_limit(made, 1.0)
-
-
-def test_a_stream_gives_the_sets_of_the_calibration(translator: Translator) -> None:
-    assert translator.model_file.calibration is not None
-    found = list(translate_stream(translator, [*SOURCES, ""], coverage=0.6))
-    answers = translator.translate(SOURCES, num_return_sequences=3)
-    limit = set_limit(translator.model_file.calibration, 0.6)
-    for one, whole in zip(found, answers, strict=False):
-        beam = (whole, *whole.alternatives)
-        chosen = answer_set([each.score for each in beam], limit)
-        assert one.answer_set == tuple(beam[i].text for i in chosen)
-        assert one.to_json()["answer_set"] == list(one.answer_set)
-    assert found[-1].answer_set is None
-    held = sum(row % 3 > 0 and answers[row].text in (found[row].answer_set or ()) for row in range(len(SOURCES)))
-    assert held / len(SOURCES) == pytest.approx(0.6, abs=0.02)  # the very rows of the calibration
-
-
 def test_a_trace_has_the_probability_of_its_answer_unless_it_is_edited(translator: Translator) -> None:
-    (answer,) = translate_stream(translator, ["abc"], confidence=True)
+    (answer,) = translate_stream(translator, ["abc"], min_confidence=0.0)
     assert explain(translator, "abc", evidence=False).probability == pytest.approx(answer.probability, abs=1e-5)
     edited = explain(translator, "abc", evidence=False, edits=["positions off"])
     others = explain(translator, "abc", evidence=False, num_beams=2), explain(untrained(), "abc", evidence=False)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from glassformer.inference.failures import FEW, Edit, Failures, edits_of, find_failures
 from glassformer.inference.metrics import Item, Share, edit_distance
-from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.storage.records import TrainingData
 from tests.inference.test_translator import ALPHABET, untrained
@@ -97,20 +96,6 @@ def test_groups_have_all_items_and_a_bad_one_is_what_to_add() -> None:
     assert all(each.share.high < each.others.low for each in found.advice)
 
 
-def test_a_group_has_the_number_of_its_rows_that_were_trained_on() -> None:
-    trained = TrainedRows(["ab", "ba", "abc", "abcdefg"], {"size": ["large", "small", "large", "huge"]})
-    rows = [*[GOOD] * 30, *[BAD] * 15]
-    sizes = {"size": ["small"] * 30 + ["large"] * 15, "other": ["x", "y"] * 22 + ["x"]}
-    found = find_failures(translator(), answered(*rows), sizes, trained)
-    n_trained = {(each.by, group.name): group.trained for each in found.breakdowns for group in each.groups}
-    assert n_trained["column size", "large"] == 2
-    assert n_trained["column size", "small"] == 1
-    assert n_trained["column other", "x"] is None
-    assert n_trained["tokens of the source", "2"] == 2
-    assert n_trained["tokens of the source", "3 to 5"] == 1
-    assert {(each.rows, each.trained) for each in found.advice} >= {("rows with size = large", 2)}
-
-
 def test_a_small_group_is_no_advice() -> None:
     found = found_in(*[GOOD] * 50, *[BAD] * (FEW - 1))
     assert found.advice == ()
@@ -135,7 +120,6 @@ def test_the_worst_rows_have_most_edits_per_token_and_the_doubtful_ones_the_lowe
     assert [row.number for row in found.worst] == [1, 3, 0]
     assert [row.number for row in found.doubtful] == [0, 1, 2, 3]
     assert [row.is_right for row in found.doubtful] == [False, False, True, False]
-    assert {len(rivals) for row in found.doubtful for rivals in row.answer.rivals} <= {3}
 
 
 def test_a_calibrated_probability_orders_the_doubtful_rows() -> None:

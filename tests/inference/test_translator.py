@@ -14,7 +14,6 @@ import pytest
 from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, TextError, UsageError
 from glassformer.inference import translator as translator_module
 from glassformer.inference.encoding import default_max_new_tokens
-from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
 from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
 from glassformer.ship.storage.modelfile import ModelFile
@@ -227,47 +226,6 @@ def test_a_prefix_of_unknown_characters_is_refused() -> None:
     with pytest.raises(TextError) as caught:
         translator().translate(["abc"], prefixes=["é"], where=["a.csv, row 7"])
     assert caught.value.where == "a.csv, row 7"
-
-
-# --- Rivals ---
-
-
-@pytest.mark.parametrize("engine", ["numpy", "torch"])
-@pytest.mark.parametrize("options", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True}, {"prefix": "fe"}])
-def test_rivals_are_the_most_probable_other_tokens_in_the_place_of_each_token(engine, options) -> None:
-    """Against the score of every token that could be there, one by one; greedy search takes none that is less."""
-    model = Translator(untrained(), device="cpu", engine=engine)
-    texts = ["abc", "", "dog fed a cab", "a"]
-    prefixes = [prefix] * len(texts) if (prefix := options.get("prefix")) else None
-    chosen = {name: value for name, value in options.items() if name != "prefix"}
-    plain = model.translate(texts, prefixes=prefixes, **chosen)
-    found = with_rivals(model, texts, plain, 3)
-    assert [replace(answer, rivals=()) for answer in found] == plain
-    vocabulary = model.target_tokenizer.vocabulary
-    for text, answer in zip(texts, found, strict=True):
-        assert len(answer.rivals) == len(answer.token_scores)
-        source = model.source_tokenizer.frame(model.source_tokenizer.encode(text))
-        ids = [vocabulary.bos_id, *map(vocabulary.pieces.index, answer.tokens)] + [vocabulary.eos_id] * answer.finished
-        assert not {*vocabulary.forbidden_ids} & {*ids[1:]}
-        for at, rivals in enumerate(answer.rivals, 1):
-            others = [token for token in range(len(vocabulary)) if token not in (*vocabulary.forbidden_ids, ids[at])]
-            scored = model.engine.score([(source, [*ids[:at], token]) for token in others])
-            expected = sorted(
-                zip(map(vocabulary.pieces.__getitem__, others), scored, strict=True), key=lambda x: -x[1][-1]
-            )
-            assert [token for token, _ in rivals] == [token for token, _ in expected[:3]]
-            assert [score for _, score in rivals] == pytest.approx([s[-1] for _, s in expected[:3]], abs=1e-4)
-            if options == {"num_beams": 1}:
-                assert answer.token_scores[at - 1] >= rivals[0][1] - 1e-5
-
-
-def test_of_more_rivals_than_there_are_tokens_there_are_all() -> None:
-    plain = translator().translate(["abc"])
-    (found,) = with_rivals(translator(), ["abc"], plain, 1000)
-    n_others = len(ALPHABET) + 1 - 1  # with <eos>, without the token itself
-    assert {len(rivals) for rivals in found.rivals} == {n_others}
-    assert found.to_json()["rivals"][0][0] == list(found.rivals[0][0])
-    assert "rivals" not in plain[0].to_json()
 
 
 # --- Scores of given pairs ---

@@ -10,13 +10,16 @@ import subprocess
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import glassformer.glassbox
+from glassformer.data.corpus import Sequences
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
@@ -24,7 +27,6 @@ from glassformer.paper.settings import SideSettings
 from glassformer.ship.export.html import page_html
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, learn
-from glassformer.text.blocks import BlockEncoder
 from glassformer.text.seen import Seen, learn_seen
 from tests.browser import chromium
 from tests.inference.test_translator import untrained
@@ -38,9 +40,14 @@ def dates(n: int, first: int, last: int, seed: int) -> list[str]:
     return [f"{draw(first, last):04}-{draw(1, 12):02}-{draw(1, 28):02}" for _ in range(n)]
 
 
+def encoded(tokenizer: Tokenizer, texts: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
+    sequences = Sequences.pack(map(tokenizer.frame, tokenizer.encode_many(texts)))
+    return sequences.ids, sequences.lengths
+
+
 def learned(texts: list[str], alphabet: str = "", **side: object) -> tuple[Tokenizer, Seen]:
     tokenizer = learn([*texts, alphabet], SideSettings(**{"kind": "characters", **side}))
-    ids, lengths = BlockEncoder(tokenizer).encode(texts)
+    ids, lengths = encoded(tokenizer, texts)
     return tokenizer, Seen(*learn_seen(ids, lengths), int(lengths.max()) - tokenizer.settings.n_frame_tokens)
 
 
@@ -122,7 +129,7 @@ def test_the_table_of_a_large_training_is_small() -> None:
 
 def trained_on(texts: list[str], model: ModelFile) -> ModelFile:
     """The model with what a training on these sources records about them."""
-    ids, lengths = BlockEncoder(model.source_tokenizer).encode(texts)
+    ids, lengths = encoded(model.source_tokenizer, texts)
     n, bits = learn_seen(ids, lengths)
     longest = int(lengths.max()) - model.source_tokenizer.settings.n_frame_tokens
     seen = {"seen_length": n, "seen_strings": base64.b64encode(bits).decode(), "longest_source": longest}

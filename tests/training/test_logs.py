@@ -8,16 +8,16 @@ import sys
 import pytest
 
 from glassformer.before.members import train
-from glassformer.errors import MissingExtraError, UsageError
+from glassformer.errors import MissingExtraError
 from glassformer.inference.jobs.on_ray import load_ray
 from glassformer.training import Validated
-from glassformer.training.logs import open_log
+from glassformer.training.logs import TensorBoard
 from tests.training.test_loop import PAIRS, settings
 
 
 def logged_run(path, failures):
     run = train(PAIRS, settings(training={"validate_every": 2}), path, device="cpu")
-    log = open_log("tensorboard", path, failures.append)
+    log = TensorBoard(path, failures.append)
     events = []
     for event in run:
         log(event)
@@ -49,7 +49,7 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_continues
     pytest.importorskip("tensorboardX")
     path, failures = tmp_path / "run", []
     run = train(PAIRS, settings(), path, device="cpu")
-    log = open_log("tensorboard", path, failures.append)
+    log = TensorBoard(path, failures.append)
     for event in run:
         (path / "tensorboard").touch()
         log(event)
@@ -58,18 +58,10 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_continues
     assert "File exists" in failures[0]
 
 
-def test_another_log_is_an_error_and_the_page_shows_how_to_send_events_to_mlflow(tmp_path):
-    with pytest.raises(UsageError, match="there is no log 'tensorbord'"):
-        open_log("tensorbord", tmp_path)
-    with pytest.raises(UsageError, match="there is no log 'mlflow'") as caught:
-        open_log("mlflow", tmp_path)
-    assert "docs/resume.md" in caught.value.hint
-
-
 def test_a_missing_library_is_named_before_the_training(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(MissingExtraError) as caught:
-        open_log("tensorboard", tmp_path)
+        TensorBoard(tmp_path)
     assert caught.value.hint == "pip install 'glassformer[tensorboard]'"
 
 

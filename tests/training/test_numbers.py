@@ -10,9 +10,8 @@ import torch
 
 from glassformer.before.members import train
 from glassformer.errors import RunError
-from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped, Spiked
+from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
-from glassformer.training.meter import MIN_STEPS, Usual
 from tests.training.test_loop import PAIRS, settings, weight_list
 
 pytestmark = pytest.mark.usefixtures("every_update_tells")
@@ -23,16 +22,16 @@ def start(out: Path, **training: object) -> Run:
     return train(PAIRS, settings(training=chosen | training), out, device="cpu")
 
 
-def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range, *, factor: float = float("nan")) -> None:
-    """Multiply the loss of some batches, counted from 0, and so their gradient."""
+def spoil(run: Run, monkeypatch: pytest.MonkeyPatch, calls: range) -> None:
+    """Let the loss of some batches, counted from 0, and their gradient be NaN."""
     real, count = run.updater._forward_backward, iter(range(10**6))
 
     def spoiled(rows, *how):
         losses = real(rows, *how)
         if next(count) in calls:
             for parameter in run.model.parameters():
-                parameter.grad *= factor
-            return losses * factor
+                parameter.grad *= torch.nan
+            return losses * torch.nan
         return losses
 
     monkeypatch.setattr(run.updater, "_forward_backward", spoiled)
@@ -117,23 +116,3 @@ def test_a_resumed_run_keeps_the_lower_rate(tmp_path, monkeypatch):
     resumed = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
     next(iter(resumed))
     assert resumed.updater.rate_factor == 0.5
-
-
-def test_a_loss_far_above_the_usual_one_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("glassformer.training.meter.MIN_STEPS", 10)
-    run = start(tmp_path / "run", steps=30, validate_every=1000)
-    spoil(run, monkeypatch, range(20, 21), factor=20.0)
-    spikes = [event for event in run if isinstance(event, Spiked)]
-    assert [event.step for event in spikes] == [21]
-    assert spikes[0].loss > 10 * spikes[0].usual
-
-
-def test_a_loss_that_rises_from_almost_nothing_to_very_little_is_usual():
-    usual = Usual()
-    assert not any(usual.is_spike(loss) for loss in (*[0.0004] * 2 * MIN_STEPS, 0.006, 0.09))
-    assert usual.is_spike(0.3)
-
-
-def test_a_noisy_loss_is_usual():
-    usual, noise = Usual(), np.random.default_rng(0)
-    assert not any(usual.is_spike(loss) for loss in 2.0 + 0.3 * noise.standard_normal(5_000))

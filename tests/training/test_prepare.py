@@ -98,6 +98,17 @@ def test_the_fingerprint_is_of_all_pairs_and_of_a_validation_table():
     assert len({alone.fingerprint, beside.fingerprint, beside_other.fingerprint}) == 3
 
 
+def test_words_of_a_large_table_are_learned_from_a_sample_which_is_said(monkeypatch):
+    monkeypatch.setattr("glassformer.training.prepare.LEARNED_ROWS", 5)
+    table, data = as_table([("a", str(n)) for n in range(6)]), {"valid_fraction": 0.0}
+    prepared = prepare(table, settings(tokens={"target": {"kind": "words"}}, data=data))
+    assert prepared.notes == ("the tokens are learned from 5 of 6 rows, evenly spaced",)
+    assert list(prepared.target_tokenizer.vocabulary.ordinary) == ["0", "1", "2", "3", "5"]
+    assert len(prepared.train) == 6
+    of_all = prepare(table, settings(data=data))
+    assert (of_all.notes, len(of_all.target_tokenizer.vocabulary.ordinary)) == ((), 6)
+
+
 @pytest.mark.parametrize("pairs", [[], [("a", "b")]])
 def test_too_few_rows_are_an_error(pairs):
     with pytest.raises(TableError, match="one row is not enough to train on") as caught:

@@ -34,7 +34,6 @@ from glassformer.before.recipes.overrides import merge
 from glassformer.before.resume import check_tables, differences, got_and_expected, recipe_of_run
 from glassformer.data.given import Given
 from glassformer.data.pairs import Pair
-from glassformer.data.tables import Table
 from glassformer.devices import find_device
 from glassformer.errors import DivergedError, GlassformerError, RunError, UsageError, counted
 from glassformer.inference.metrics import group_by_source, quick_metric
@@ -101,9 +100,9 @@ class Members:
         self.seeds = [self.settings.training.seed + i for i in range(self.settings.training.members)]
         self.diverged: dict[int, DivergedError] = {}
         self._given = {  # a table that is not a file can be read only once
-            "pairs": pairs if isinstance(pairs, str | Path) else _in_memory(planned.table),
-            "valid": valid if isinstance(valid, str | Path) else _in_memory(planned.valid),
-            "test": _in_memory(planned.test),  # whose sources are not hallucinated
+            "pairs": pairs if isinstance(pairs, str | Path) else planned.table,
+            "valid": valid if isinstance(valid, str | Path) else planned.valid,
+            "test": planned.test,
         }
         self._earlier = 0.0  # seconds of all members until now
         for seed in self.seeds if planned.are_members_resumed else ():
@@ -313,11 +312,6 @@ def _measured(translator: Translator, pairs: Sequence[Pair], files: Sequence[Mod
     references = [item.references for item in items]
     value = quick_metric(settings.training.metric, answers, references, translator.target_tokenizer.split)
     return Metrics(metric=settings.training.metric, value=value, n_sources=len(items), rows="validation")
-
-
-def _in_memory(table: Table | None) -> Table | None:
-    """A table to be pickled: that of a large one is in files without a name."""
-    return table and replace(table, pairs=list(table.pairs), rows=list(table.rows))
 
 
 def _end_input(process: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,4 @@
-"""The memory of a run: the minimum, which is checked before work begins, and the expected one.
-
-The estimate of a check is a lower bound, so that nothing that fits is refused. `forecast_training` is no bound.
-"""
+"""The minimum memory of a run, checked before work begins: a lower bound, so that nothing that fits is refused."""
 
 from __future__ import annotations
 
@@ -41,20 +38,3 @@ def check_training_fits(
         + (f", and a batch of {training.batch_tokens:,} tokens" if batch > weights else ""),
         hint,
     )
-
-
-def forecast_training(settings: Settings, sizes: tuple[int, int], positions: int, length: int, precision: str) -> int:
-    """Return the expected bytes of weights, gradients, Adam's means, and the activations of one batch.
-
-    `positions` are the padded source and target positions of the batch, `length` those of its longest row; `precision`
-    is "float32" or "bfloat16". The factors are fitted to measurements of six models on a CPU, within a fifth.
-    """
-    model, training = settings.model, settings.training
-    weights = count_parameters(model, *sizes) * COPIES * FLOAT
-    of_layer = 84 * model.d_model + 4 * model.d_ff + 10 * model.n_heads * length  # bytes per position
-    n_layers = (model.n_encoder_layers + model.n_decoder_layers) / 2  # a position is in one of the two stacks
-    kept = n_layers * of_layer
-    if training.recompute:  # one layer at a time, and the input of each
-        kept = of_layer + n_layers * model.d_model * FLOAT
-    logits = 5 * FLOAT * (sizes[1] + length) if model.copy_mechanism else 0  # all at once, in float32; not measured
-    return weights + int(positions * (kept * (2 / 3 if precision == "bfloat16" else 1) + logits / 2))

@@ -39,7 +39,7 @@ from glassformer.inference.metrics import has_four_tokens
 from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.hub import local_model
-from glassformer.ship.storage.modelfile import ModelFile, tokenizers_to_dict
+from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
@@ -187,7 +187,7 @@ def _plan(
     if resumed is not None:
         settings, choices = Settings(**given), tuple[Choice, ...]()
         check_tables(resumed.saved, table, held_out, directory.resume)
-        tokenizers = resumed.saved.tokenizer_pair()
+        tokenizers = tokenizers_from_dict(resumed.saved.tokenizers)
     elif complete is not None:
         settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:

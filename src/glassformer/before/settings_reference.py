@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from glassformer.before.recipes.synonyms import spaced, synonyms
-from glassformer.errors import SettingsError
+from glassformer.errors import SettingsError, nearest
 from glassformer.paper.settings import Settings
-
-N_NEAREST = 3
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,8 @@ def find_settings(word: str) -> list[SettingInfo]:
     settings = list_settings()
     found = [info for info in settings if info.contains(word)]
     if not found:
-        hint = f"nearest: {', '.join(_nearest(word, settings))}"
-        raise SettingsError(f"no setting contains {word!r}", expected="part of a name, meaning or choice", hint=hint)
+        words = [text for info in settings for text in (info.name.rpartition(".")[2], *(info.choices or ()))]
+        raise SettingsError(f"no setting contains {word!r}", hint=nearest(word, dict.fromkeys(words)))
     return found
 
 
@@ -78,14 +75,3 @@ def _info(name: str, schema: Mapping[str, Any]) -> SettingInfo:
         maximum=facts.get("maximum"),
         exclusive_maximum=facts.get("exclusiveMaximum"),
     )
-
-
-def _nearest(word: str, settings: list[SettingInfo]) -> list[str]:
-    """Return the names of the `N_NEAREST` settings with a name or choice most similar to the word."""
-
-    def similarity(info: SettingInfo) -> float:
-        last = info.name.rpartition(".")[2]
-        texts = (info.name, last, *last.split("_"), *(info.choices or ()))
-        return max(difflib.SequenceMatcher(None, word.casefold(), text.casefold()).ratio() for text in texts)
-
-    return [info.name for info in sorted(settings, key=similarity, reverse=True)[:N_NEAREST]]

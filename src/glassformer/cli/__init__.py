@@ -18,7 +18,7 @@ VERBS = {
     "Data": ("audit", "split"),
     "Train": ("demo", "train", "settings"),
     "Use": ("translate", "evaluate", "compare", "score", "calibrate"),
-    "Look inside": ("explain", "heads", "neighbors", "tokens", "info"),
+    "Look inside": ("explain", "neighbors", "tokens", "info"),
     "Ship": ("export", "import", "serve"),
 }
 """Panel of the help -> verbs. A verb is the function of the module of its name; `import` has an underscore there."""

@@ -1,28 +1,24 @@
-"""`glassformer audit`: what is suspicious in a table, before a model is trained on it."""
+"""`glassformer audit`: what is wrong in a table, before a model is trained on it."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group
-from rich.text import Text
 
-from glassformer.cli.console import Reporter, check_output, html_page, plain_table, printable, standard_output
-from glassformer.cli.narrate import example_text
+from glassformer.cli.console import Reporter, print_line, printable
 from glassformer.cli.options import Columns, PairTable
-from glassformer.errors import EXIT_FINDINGS
+from glassformer.errors import EXIT_FINDINGS, counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.audit import Audit, Finding, Lengths, Severity
+    from glassformer.before.audit import Audit, Example, Severity
     from glassformer.data.tables import Table
     from glassformer.paper.settings import Settings
 
-STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow", "info": "dim"}
-BAR = 30  # characters of the longest bar
+STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow"}
+EXAMPLE = 60  # characters of a text in an example
 
 
 def audit(
@@ -35,32 +31,21 @@ def audit(
         list[str] | None,
         typer.Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the audit as one page that works offline.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 3 if there is an error or a warning.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 3 if anything was found.")] = False,
 ) -> None:
     """Examine a table before training: duplicates, contradictions, overlap with --valid and --test, odd characters.
 
-    Each finding has a severity, the number of rows, examples with their row numbers, and what to do.
+    Each finding has the number of rows, examples with their row numbers, and what to do.
     Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
     """
     from glassformer.before.audit import audit
 
-    check_output(html, "--html", overwrite=overwrite)
     train = columns.read(reporter, table)
-    others = [columns.read(reporter, path, like=train) for path in (valid, test) if path is not None]
-    held = others.pop(0) if valid is not None else None
+    held, tested = (None if path is None else columns.read(reporter, path, like=train) for path in (valid, test))
     train, settings = _cleaned(reporter, train, columns, assignments)
-    found = audit(train, held, others[0] if others else None, settings)
-    if html is not None:
-        from glassformer.ship.storage.files import write_text
-
-        write_text(html, audit_page(found))
-        reporter.print(f"wrote {html}")
+    found = audit(train, held, tested, settings)
     reporter.result(found.to_json(), lambda: _print_audit(found))
-    if strict and not found.is_clean:
+    if strict and found.findings:
         raise typer.Exit(EXIT_FINDINGS)
 
 
@@ -81,60 +66,28 @@ def _cleaned(
 
 
 def _print_audit(audit: Audit) -> None:
-    console = standard_output()
-    for part in _parts(audit):
-        console.print(part, soft_wrap=isinstance(part, Text))
-
-
-def audit_page(audit: Audit) -> str:
-    """Return an audit as one HTML page without scripts, which needs no network: what is printed, and the tables."""
-    tables = [
-        (table.role, table.path, " → ".join(table.columns), f"{table.rows_read:,}", f"{table.rows_kept:,}")
-        for table in audit.tables
-    ]
-    settings = [(name, str(value)) for name, value in audit.recipe.items()]
-    columns = ("", "table", "columns", "rows read", "rows kept")
-    last = plain_table("settings of the tokens", ("setting", "value"), settings)
-    return html_page("Audit of a table", [plain_table("tables", columns, tables), *_parts(audit), last])
-
-
-def _parts(audit: Audit) -> Iterator[Group | Text]:
-    """Yield the tables and lines of an audit: lengths, findings, and a summary."""
-    from glassformer.before.audit.findings import severities_text
-
-    columns = ("", "mean", "min", "5 %", "50 %", "95 %", "99 %", "max", "limit")
-    yield plain_table("lengths of the table to train on", columns, [_length_row(lengths) for lengths in audit.lengths])
-    for lengths in audit.lengths:
-        if lengths.limit is None:
-            yield plain_table(f"characters of a {lengths.side}", ("", "rows", ""), list(_bars(lengths)))
+    """Print the findings, and a summary."""
     for finding in audit.findings:
-        yield Text()
-        yield Text(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity])
-        yield from (Text(printable(line)) for line in _lines(finding))
-    yield from (Text(printable(f"note: {note}")) for note in audit.notes)
-    tables = ", ".join(f"{table.path} ({table.rows_kept:,} rows)" for table in audit.tables)
-    yield Text()
-    yield Text(printable(f"{severities_text(audit)} in {tables}"))
+        print_line(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity])
+        print_line(f"  {finding.table}: {finding.text}")
+        for example in finding.examples:
+            print_line(f"    {_example_text(example, finding.table)}")
+        for line in textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  "):
+            print_line(line)
+        if finding.option is not None:
+            print_line(f"  option: {finding.option}")
+        print_line()
+    counts = Counter(finding.severity for finding in audit.findings)
+    named = ", ".join(counted(count, severity) for severity, count in counts.items()) or "nothing was found"
+    print_line(f"{named} in {', '.join(f'{table.path} ({table.rows_kept:,} rows)' for table in audit.tables)}")
 
 
-def _length_row(lengths: Lengths) -> tuple[str, ...]:
-    named = lengths.unit if lengths.limit is None else f"tokens ({lengths.unit})"
-    limit = "" if lengths.limit is None else f"{lengths.limit:,}"
-    percentiles = (f"{value:,}" for value in lengths.percentiles.values())
-    return (f"{lengths.side}, {named}", f"{lengths.mean:.1f}", *percentiles, limit)
+def _example_text(example: Example, table: str) -> str:
+    """Return a row that was found as one line, without invisible characters; with its file, if not `table`."""
+    from glassformer.data.cleaning import CONTROL
 
-
-def _bars(lengths: Lengths) -> Iterator[tuple[str, str, str]]:
-    longest = max(rows for _, _, rows in lengths.histogram)
-    for first, last, rows in lengths.histogram:
-        bar = "█" * round(BAR * rows / longest) or ("▏" if rows else "")
-        yield f"{first:,}" if first == last else f"{first:,} to {last:,}", f"{rows:,}", bar
-
-
-def _lines(finding: Finding) -> Iterator[str]:
-    yield f"  {finding.table}: {finding.text}"
-    for example in finding.examples:
-        yield f"    {example_text(example, finding.table)}"
-    yield from textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  ")
-    if finding.option is not None:
-        yield f"  option: {finding.option}"
+    row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
+    visible = [CONTROL.sub(lambda found: ascii(found[0])[1:-1], text) for text in (example.source, example.target)]
+    texts = " → ".join(shortened(text, EXAMPLE) for text in visible if text)
+    note = f"({example.note})" if texts and example.note else example.note
+    return "  ".join(part for part in (f"{row}:", texts, note) if part)

@@ -6,20 +6,18 @@ options that several verbs share are declared once, next to what they decide.
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import inspect
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -27,35 +25,8 @@ from typer.core import TyperCommand, TyperOption
 from glassformer.cli.console import OptionGroup, print_error
 from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError
 
-RARE = {
-    "translate": {
-        *("header", "bad_rows", "ledger", "from_", "to", "prefix", "prefix_column", "alignments", "rivals", "engine"),
-        *("coverage", "must_match", "choices", "lexicon"),
-    }
-}
-"""Options that `--help-all` prints and `--help` does not: no verb prints more than 20."""
-
 OUTPUTS = {"out": "--out", "ledger": "--ledger", "html": "--html", "page": "--report"}
 """Parameters of verbs that are files to write -> their options."""
-
-
-def _print_all_options(ctx: typer.Context, requested: bool) -> None:
-    """Print the help of a command with its rare options, and end it."""
-    if requested:
-        command = copy.copy(ctx.command)
-        command.params = [copy.copy(param) for param in command.params]
-        for param in command.params:
-            param.hidden = False  # type: ignore[attr-defined]
-        sys.stdout.write(command.get_help(ctx))
-        raise typer.Exit
-
-
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all", callback=_print_all_options, is_eager=True, help="Show this message with the rare options too."
-    ),
-]
 
 
 def as_options(verb: Callable[..., None]) -> Callable[..., None]:
@@ -69,12 +40,9 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     for name, given in inspect.signature(verb).parameters.items():
         own = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
         parameters += options.get(name, own)
-    if verb.__name__ in RARE:
-        parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
 
     @functools.wraps(verb)
     def run_verb(**values: Any) -> None:
-        values.pop("help_all", None)
         if not gc.isenabled():  # `__main__` has disabled it; what was imported until now is no garbage
             gc.freeze()
             gc.enable()
@@ -122,12 +90,6 @@ def _options_of(group: type) -> list[Parameter]:
 class Command(TyperCommand):
     """A command that refuses an option with two values, of which click alone would silently take the last."""
 
-    def __init__(self, name: str | None, **options: Any) -> None:
-        super().__init__(name, **options)
-        for param in self.params:
-            if param.name in RARE.get(name or "", ()):
-                param.hidden = True  # type: ignore[attr-defined]
-
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its click is private
         """Raises UsageError, with the option and its values, unless help is requested."""
         self._check_given_once(ctx, list(args))
@@ -149,7 +111,7 @@ class Command(TyperCommand):
         except Exception as error:  # typer's copy of click is private
             self._explain(getattr(error, "option_name", ""))
             raise
-        if values.get("help") or values.get("help_all"):
+        if values.get("help"):
             return
         for option in single:
             given = values.get(option.name, [])

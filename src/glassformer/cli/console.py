@@ -6,13 +6,12 @@ Results go to standard output; everything else goes to standard error, and `--qu
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,14 +30,6 @@ COMMON = "Common options"
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)
 ]
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>TITLE</title>
-<style>{stylesheet} pre {{ white-space: pre-wrap; overflow-wrap: anywhere; margin: 18px; }}</style></head>
-<body><pre>{code}</pre></body></html>
-"""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
@@ -115,16 +106,6 @@ def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, 
     for row in rows:
         table.add_row(*(escape(printable(_cell(value))) for value in row))
     return Group(_text((printable(title), "bold")), table)  # a title of a Table is no wider than its rows
-
-
-def html_page(title: str, parts: Iterable[Group | Text]) -> str:
-    """Return tables and lines as one HTML page without scripts, which needs no network."""
-    from rich.console import Group
-
-    console = _console(record=True, file=io.StringIO(), width=118)
-    for part in parts:
-        console.print(part, soft_wrap=not isinstance(part, Group))
-    return console.export_html(code_format=PAGE.replace("TITLE", title))
 
 
 def _cell(value: Any) -> str:

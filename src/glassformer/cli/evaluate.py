@@ -21,7 +21,7 @@ def evaluate(
     model: opt.Model,
     table: opt.PairTable,
     columns: opt.ColumnsWithLedger,
-    computing: opt.ComputingWithEngine,
+    computing: opt.Computing,
     reporter: Reporter,
     beam: opt.Beam = None,
     bleu_tokenize: opt.BleuTokenize = "13a",
@@ -33,7 +33,6 @@ def evaluate(
         ),
     ] = False,
     assignments: opt.SetDecoding = None,
-    seed: opt.SamplingSeed = None,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -50,7 +49,7 @@ def evaluate(
     from glassformer.ship.storage.files import write_text
 
     check_output(page, "--report", overwrite=columns.overwrite)
-    options = opt.decoding_options(assignments, num_beams=beam, seed=seed)
+    options = opt.decoding_options(assignments, num_beams=beam)
     translator = computing.load(model)
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
     pairs = columns.read(reporter, table, translator.model_file)
@@ -70,10 +69,8 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
     from glassformer.data.further import further_columns
     from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.failures import MAX_VALUES, find_failures
-    from glassformer.inference.trained_rows import TrainedRows
 
     columns = further_columns(table, MAX_VALUES)
-    trained = TrainedRows.of(translator)
     beams = int(report.decoding["num_beams"])
     measured = Measured(
         str(model),
@@ -82,7 +79,6 @@ def _error_page(model: Path, translator: Translator, report: Report, table: Tabl
         report.rows_scored,
         table.row_name,
         translator.inputs,
-        trained.unknown,
         beams if beams != translator.settings.decoding.num_beams else None,
     )
-    return error_page(find_failures(translator, report.answered, columns, trained), measured)
+    return error_page(find_failures(translator, report.answered, columns), measured)

@@ -58,7 +58,7 @@ def explain(
         typer.Option(
             "--heads",
             metavar="TABLE",
-            help="Measure each head on this table, as the verb heads does, for --html and --json.",
+            help="Measure exact match on this table without each head, for --html and --json.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
@@ -76,7 +76,7 @@ def explain(
         raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
     whole_trace = html is not None or (reporter.as_json and tensor is None)
     if heads is not None and not whole_trace:
-        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE, or glassformer heads")
+        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE")
     check_output(html, "--html", overwrite=overwrite)
     from glassformer.glassbox.trace import explain as explain_text
     from glassformer.ship.storage.modelfile import ModelFile

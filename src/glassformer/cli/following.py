@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.before.members import Members
     from glassformer.before.plan import Plan
     from glassformer.training import Run
-    from glassformer.training.logs import Log
+    from glassformer.training.logs import TensorBoard
 
 
 def follow(
@@ -27,9 +27,9 @@ def follow(
     training: Run | Members,
     reporter: Reporter,
     resume_command: str,
-    logs: Mapping[int | None, Sequence[Log]] | None = None,
+    logs: Mapping[int | None, TensorBoard] | None = None,
 ) -> None:
-    """Train, print the events and log them, each with the logs of its member; the first Ctrl-C saves and stops all."""
+    """Train, print the events and log them, each with the log of its member; the first Ctrl-C saves and stops all."""
     from glassformer.training import events
 
     several = planned.has_members
@@ -40,8 +40,8 @@ def follow(
     with _naming_left_out(training, reporter), stop_gently(training.stop, reporter), progress:
         for event in training:
             seed, name = event.member, "" if event.member is None else f"member {event.member}: "
-            for log in (logs or {}).get(seed, ()):
-                log(event)
+            if logs:
+                logs[seed](event)
             if seed not in tasks and (seed is not None or not several):
                 tasks[seed] = progress.add_task(name or "training", total=planned.settings.training.steps)
             if seed in tasks:
@@ -56,7 +56,7 @@ def follow(
                 case events.Validated():
                     _print_validated(reporter, event, name, rows)
                     metrics[seed] = f" · {event.metric} {event.value:.4f}"
-                case events.Skipped() | events.Restored() | events.Spiked() | events.Split():
+                case events.Skipped() | events.Restored() | events.Split():
                     reporter.warn(name + _unusual(event))
                 case events.Stopped():
                     reporter.print(f"{name}stopped after step {event.step:,}")
@@ -149,8 +149,6 @@ def _unusual(event: Any) -> str:
                 f"{event.skipped} updates in a row were not finite; back to step {event.step:,}, "
                 f"with {event.rate_factor:g} times the learning rate"
             )
-        case events.Spiked():
-            return f"step {event.step:,}: the loss rose to {event.loss:.3f} (usual: {event.usual:.3f})"
     return (
         f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most "
         f"{event.max_tokens:,} tokens (the same update)"

@@ -11,7 +11,6 @@ from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.audit import Example
     from glassformer.before.plan import Plan
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
 SHOWN_OTHERS = 8  # columns that are not read
-EXAMPLE = 60  # characters of a text in an example
 
 # Tables
 
@@ -60,16 +58,6 @@ def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | Non
         reporter.print(f"each row that is not kept will be listed in {ledger}")
     elif table.ledger.entries:
         reporter.print("list each row that was not kept with --ledger FILE")
-
-
-def example_text(example: Example, table: str) -> str:
-    """Return a row that was found as one line, without invisible characters; with its file, if not `table`."""
-    from glassformer.before.audit.characters import visible
-
-    row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
-    texts = " → ".join(shortened(visible(text), EXAMPLE) for text in (example.source, example.target) if text)
-    note = f"({example.note})" if texts and example.note else example.note
-    return "  ".join(part for part in (f"{row}:", texts, note) if part)
 
 
 # Training

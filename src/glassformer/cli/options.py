@@ -42,7 +42,7 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     from glassformer.ship.storage.hub import fetch, model_of
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
-    fetched = fetch(text, progress=not quiet and sys.stderr.isatty())
+    fetched = fetch(text, quiet=quiet or not sys.stderr.isatty())
     Reporter(quiet=quiet).print(f"{fetched}, in {fetched.folder}")
     return fetched.folder if as_folder else model_of(fetched)
 
@@ -85,12 +85,6 @@ class Computing(OptionGroup):
 
         options = vars(self) | {"ensemble": [ModelFile.load(path) for path in self.ensemble or ()]}
         return Translator(ModelFile.load(model), **options)
-
-
-class ComputingWithEngine(Computing):
-    """The same, with a choice of the engine."""
-
-    engine: Annotated[str, typer.Option("--engine", help="auto, numpy or torch.", rich_help_panel=COMMON)] = "auto"
 
 
 # Tables
@@ -214,10 +208,6 @@ Beam = Annotated[
 SetDecoding = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
-]
-SamplingSeed = Annotated[
-    int | None,
-    typer.Option("--seed", min=0, help="Random seed of sampling (decoding.do_sample=true).", rich_help_panel=COMMON),
 ]
 
 # Metrics

@@ -31,7 +31,7 @@ def split(
 
     With --group, no value of that column is in two of them either: a test of lemmas that were never seen.
 
-    Rows are copied as they are, with all columns, in the format of the table. rows.csv has the part of each row by its
+    Rows are written with all columns, in the format of the table. rows.csv has the part of each row by its
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
     """
     from glassformer.data.extracts import write_parts

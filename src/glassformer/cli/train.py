@@ -38,10 +38,9 @@ def train(
         int | None,
         typer.Option("--members", min=1, help="Train N models with N random seeds; one model file answers with all."),
     ] = None,
-    log: Annotated[
-        list[str] | None,
-        typer.Option("--log", help="tensorboard (extra): its event files, in RUN/tensorboard."),
-    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
+    ] = False,
 ) -> None:
     """Train a model on a table of pairs.
 
@@ -49,7 +48,7 @@ def train(
     """
     check_pytorch("glassformer train")
     from glassformer.before.members import Members
-    from glassformer.training.logs import open_log
+    from glassformer.training.logs import TensorBoard
 
     if members is not None:
         training.assignments = [*(training.assignments or ()), f"training.members={members}"]
@@ -58,11 +57,11 @@ def train(
     if dry_run:
         _report_forecast(reporter, planned, training.device)
         return
-    device, names = training.device, [name for name in dict.fromkeys(log or []) if is_first_process()]
+    device, is_logged = training.device, tensorboard and is_first_process()
     several = Members(planned, table, training.valid, device) if planned.has_members else None
     runs = {seed: several.run(seed).path for seed in several.seeds} if several else {None: out}
-    logs = {seed: [open_log(name, path, reporter.warn) for name in names] for seed, path in runs.items()}
-    again = resume_command(table, out, valid=training.valid, test=test, device=device, logs=log)
+    logs = {seed: TensorBoard(path, reporter.warn) for seed, path in runs.items() if is_logged}
+    again = resume_command(table, out, valid=training.valid, test=test, device=device, tensorboard=tensorboard)
     follow(planned, several or planned.run(device), reporter, again, logs)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
@@ -129,13 +128,13 @@ def resume_command(
     valid: str | None = None,
     test: str | None = None,
     device: str,
-    logs: list[str] | None = None,
+    tensorboard: bool = False,
 ) -> str:
     """The command that resumes a run after it was stopped."""
     words = ["glassformer", "train", table, "--out", str(out), "--resume"]
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
     words += [word for name, value in options.items() if value for word in (name, value)]
-    return shlex.join([*words, *(word for name in logs or [] for word in ("--log", name))])
+    return shlex.join([*words, *(["--tensorboard"] if tensorboard else [])])
 
 
 def duration(seconds: float) -> str:

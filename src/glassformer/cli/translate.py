@@ -6,14 +6,13 @@ import contextlib
 import os
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import OptionGroup, Reporter, check_output, write_ledger
+from glassformer.cli.console import Reporter, check_output, write_ledger
 from glassformer.cli.narrate import (
     print_ledger,
     print_reading,
@@ -23,44 +22,36 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, TableError, UsageError, counted
+from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
-    from glassformer.inference.jobs.layout import Layout
-    from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
-    from glassformer.inference.jobs.stream import Long, Search
-    from glassformer.ship.storage.modelfile import ModelFile
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
 
-class Files(OptionGroup):
-    """The files that a job writes, and whether it may replace or resume them."""
-
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None
-    ledger: opt.LedgerFile = None
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False
-
-    def check(self) -> tuple[FileOutput | None, Progress | None]:
-        """Return the output, and the progress to resume, before any work. Raises an error for files in the way."""
-        from glassformer.inference.jobs.requests import choose_output
-
-        check_output(self.ledger, "--ledger", overwrite=self.overwrite or self.resume)
-        check_output(self.out, "--out", overwrite=True)  # it may be one to resume
-        return choose_output(self.out, resume=self.resume, overwrite=self.overwrite)
-
-
-class Rows(OptionGroup):
-    """What is translated of the input."""
-
-    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None
+def translate(
+    model: opt.Model,
+    reporter: Reporter,
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
+    ] = "-",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            "--ledger",
+            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
+    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,58 +60,23 @@ class Rows(OptionGroup):
             help="A further input of the model: its column in a table (default: the one of that name), or its value "
             "for plain lines, as in tags=V;PST (repeatable).",
         ),
-    ] = None
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
-    ] = None
-    header: opt.Header = None
-    bad_rows: opt.BadRows = None
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="Table on standard input: csv, tsv, jsonl, parquet (default: by its first line)."),
-    ] = None
-    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="The forced start of every answer.")] = ""
-    prefix_column: Annotated[str | None, typer.Option("--prefix-column", help="The column with the forced starts.")] = (
-        None
-    )
-
-    def of(self, source: str, model: ModelFile, *, ledger: bool) -> Input:
-        """Return the input of a model."""
-        from glassformer.inference.jobs.requests import choose_input
-
-        if self.prefix and self.prefix_column is not None:
-            raise UsageError("--prefix and --prefix-column are both given", hint="give one of them")
-        return choose_input(
-            _standard_input() if source == "-" else source,
-            model,
-            column=self.column,
-            features=self.features or (),
-            stream_format=self.from_,
-            data=opt.given(header=opt.header_setting(self.header), bad_rows=self.bad_rows),
-            ledger=ledger,
-            keep=tuple(name for names in self.keep or () for name in names.split(",") if name),
-            prefix_column=self.prefix_column,
-        )
-
-
-class Form(OptionGroup):
-    """What of an answer is written, and how."""
-
-    to: Annotated[
+    ] = None,
+    header: opt.Header = None,
+    prefix: Annotated[
         str | None,
         typer.Option(
-            "--to",
-            help="lines, csv, tsv, jsonl or parquet (default: by the suffix of --out; with --keep as the input; or "
-            "lines).",
+            "--prefix",
+            metavar="TEXT",
+            help="The forced start of every answer; in a table, the column with that of each row.",
         ),
-    ] = None
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Add the log-probability (nats) of each answer and its tokens.")
-    ] = False
-    confidence: Annotated[
-        bool, typer.Option("--confidence", help="Add the probability that the answer is right, from held-out rows.")
-    ] = False
+    ] = None,
+    nbest: Annotated[
+        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
+    ] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option(
@@ -128,115 +84,31 @@ class Form(OptionGroup):
             min=0,
             max=1,
             metavar="P",
-            help="Leave an answer empty that is right with a probability below P, such as 0.95.",
+            help="Leave an answer empty that is right with a probability below P, such as 0.95. JSON and tables have "
+            "the probability, with 0 too.",
         ),
-    ] = None
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            "--coverage",
-            metavar="P",
-            help="Add the smallest set of answers that holds the right one with the probability P, such as 0.9: JSON "
-            "Lines.",
-        ),
-    ] = None
+    ] = None,
     alignments: Annotated[
         bool,
         typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
-    ] = False
-
-    rivals: Annotated[
-        int,
-        typer.Option(
-            "--rivals", metavar="N", min=0, help="Add the N next best tokens at each token of the answer: JSON Lines."
-        ),
-    ] = 0
-
-    def of(self, given: Input, opened: OpenRows, out: Path | None, *, full: bool) -> Layout:
-        """Return the form of the output; `full`, or with rivals or sets: JSON Lines with all that is known."""
-        full = full or self.rivals > 0 or self.coverage is not None
-        from glassformer.inference.jobs.requests import choose_layout
-
-        added = {"scores": self.scores, "alignments": self.alignments, "confidence": self.confidence}
-        return choose_layout(given, opened, out, self.to, full=full, **added)
-
-    def with_confidence(self, search: Search, models: Sequence[ModelFile], rows: Rows) -> Search:
-        """Return a search whose answers have a probability, if that is requested."""
-        from glassformer.inference.confidence import all_of_the_beam
-        from glassformer.inference.jobs.confidence import Confidence
-
-        if not self.confidence and self.min_confidence is None and self.coverage is None:
-            return search
-        confidence = Confidence.of(
-            models,
-            search.decoding,
-            minimum=self.min_confidence,
-            coverage=self.coverage,
-            prefixes=bool(rows.prefix) or rows.prefix_column is not None,
-            constrained=search.constraint is not None,
-        )
-        return replace(search, decoding=all_of_the_beam(search.decoding), confidence=confidence)
-
-
-class Allowing(OptionGroup):
-    """Which answers are allowed."""
-
+    ] = False,
     must_match: Annotated[
         str | None,
         typer.Option(
             "--must-match", metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."
         ),
-    ] = None
+    ] = None,
     choices: Annotated[
         Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
-    ] = None
-
+    ] = None,
     lexicon: Annotated[
         str | None,
         typer.Option(
             "--lexicon", metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."
         ),
-    ] = None
-
-    def added(self, search: Search, model: ModelFile) -> Search:
-        """Return a search that is held to what is allowed."""
-        from glassformer.inference.jobs.requests import choose_constraint, read_lexicon
-
-        lexicon = read_lexicon(self.lexicon, model)
-        return replace(search, constraint=choose_constraint(self.must_match, self.choices), lexicon=lexicon)
-
-
-class ComputingAnywhere(opt.ComputingWithEngine):
-    """Which models translate, and where they run."""
-
-    on: Annotated[
-        str | None,
-        typer.Option(
-            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
-        ),
-    ] = None
-
-
-def translate(
-    model: opt.Model,
-    files: Files,
-    rows: Rows,
-    form: Form,
-    allowing: Allowing,
-    computing: ComputingAnywhere,
-    reporter: Reporter,
-    source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
-    ] = "-",
-    beam: opt.Beam = None,
-    nbest: Annotated[
-        int | None,
-        typer.Option(
-            "--nbest",
-            min=1,
-            help="Number of answers for each line, as JSON Lines.",
-        ),
     ] = None,
+    ensemble: opt.Ensemble = None,
+    beam: opt.Beam = None,
     long: Annotated[
         str,
         typer.Option(
@@ -247,44 +119,52 @@ def translate(
         ),
     ] = "skip",
     assignments: opt.SetDecoding = None,
-    seed: opt.SamplingSeed = None,
+    device: opt.Device = "auto",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
+        ),
+    ] = None,
 ) -> None:
     """Translate lines of text, or a column of a table.
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
-    from glassformer.inference.jobs.requests import check_cluster, job_output, make_job
-    from glassformer.inference.jobs.stream import Search
-    from glassformer.ship.storage.modelfile import ModelFile, each_model
+    from glassformer.inference.jobs import requests
+    from glassformer.ship.storage.modelfile import ModelFile
 
-    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest, seed=seed)
-    check_cluster(computing.on, source)
-    output, resumed = files.check()
+    options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest)
+    requests.check_cluster(on, source)
+    check_output(ledger, "--ledger", overwrite=overwrite or resume)
+    check_output(out, "--out", overwrite=True)  # it may be one to resume
+    output, resumed = requests.choose_output(out, resume=resume, overwrite=overwrite)
     if output is not None and resumed is not None and output.is_finished(resumed):
         output.finish(resumed)
-        reporter.print(f"{files.out} is complete; there was nothing left to do")
+        reporter.print(f"{out} is complete; there was nothing left to do")
         return
-    models = [ModelFile.load(path) for path in (model, *(computing.ensemble or ()))]
-    given = rows.of(source, models[0], ledger=files.ledger is not None)
-    placed = {name: value for name, value in vars(computing).items() if name not in ("ensemble", "on")}
+    models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
+    kept = tuple(name for names in keep or () for name in names.split(",") if name)
+    columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
+    data, stream = opt.given(header=opt.header_setting(header)), _standard_input() if source == "-" else source
+    given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
+    allowed: dict[str, Any] = {"must_match": must_match, "choices": choices, "lexicon": lexicon}
+    more: dict[str, Any] = {"long": long, "alignments": alignments, "min_confidence": min_confidence}
     decoding = models[0].settings.decoding.override(options)
-    search = allowing.added(Search(decoding, cast("Long", long), n_rivals=form.rivals), models[0])
-    search = form.with_confidence(search, each_model(models), rows)
+    search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
     with _naming_texts(model, given):
         scanned = None if given.arrives else given.scan()
     with given.open() as opened:
-        _print_input(reporter, given, scanned or opened, files.ledger)
+        _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
-        layout = form.of(given, opened, files.out, full=reporter.as_json or is_nbest)
-        with job_output(output, files.out, sys.stdout.buffer) as destination:
-            job = make_job(
-                given, opened, models, search, layout, destination, prefix=rows.prefix, on=computing.on, **placed
-            )
+        layout = requests.choose_layout(given, opened, out, search, full=reporter.as_json or is_nbest)
+        with requests.job_output(output, out, sys.stdout.buffer) as destination:
+            job = requests.make_job(given, opened, models, search, layout, destination, device=device, on=on)
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
-    write_ledger(reporter, opened.ledger, files.ledger)
+    write_ledger(reporter, opened.ledger, ledger)
     if output is not None:
-        reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {files.out}")
+        reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
 
@@ -341,7 +221,7 @@ def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Pat
     text = f"column: {' + '.join(taken[:n_texts]).removeprefix('column ')}"
     if given.keep:
         text += f" · kept: {', '.join(taken[n_texts:][: len(given.keep)])}"
-    if given.prefix_column is not None:
+    if given.prefix is not None:
         text += f" · prefix: {taken[-1]}"
     print_reading(reporter, opened, text, arrives=given.arrives)
     print_ledger(reporter, opened, ledger)

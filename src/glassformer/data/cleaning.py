@@ -1,13 +1,11 @@
 r"""Cleaning of the table to train on, by option: what each filter drops is in the ledger, what it changes is counted.
 
-The filters, in this order. Texts are compared in NFC; characters are counted as they are in the table.
+The filters, in this order. Texts are compared in NFC.
 
 1. `data.strip_controls` removes control and invisible characters. A row with an empty side after that is dropped.
-2. `data.min_ratio` and `data.max_ratio` drop rows by characters of the target / characters of the source. Features do
-   not count.
-3. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
+2. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
    are kept. If no target is more frequent than every other, all of them are dropped.
-4. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 3, so that repetitions count there.
+3. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 2, so that repetitions count there.
 
 The length limits in tokens are applied afterward, in `training/prepare.py`.
 """
@@ -15,11 +13,8 @@ The length limits in tokens are applied afterward, in `training/prepare.py`.
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +22,11 @@ from numpy.typing import NDArray
 
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair
-from glassformer.data.splits import text_hash
-from glassformer.data.stored import StoredPairs
+from glassformer.data.splits import text_hashes
 from glassformer.data.tables import Table, cell_fault
-from glassformer.errors import SettingsError, TableError
+from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, split, texts_of
+from glassformer.text.inputs import Inputs, compose, split
 
 MAX_TAGS = 8
 """Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
@@ -65,51 +59,6 @@ def strip_controls(text: str) -> str:
     return _RUN_OF_BREAKS.sub(" ", kept.strip(_BREAKS))
 
 
-@dataclass(frozen=True)
-class RowFilters:
-    """The filters that look at one row. `inputs` are those of a source with several."""
-
-    data: DataSettings
-    inputs: Inputs = ()
-
-    def __post_init__(self) -> None:
-        """Raise SettingsError for limits that no row can satisfy."""
-        low, high = self.data.min_ratio, self.data.max_ratio
-        if low is not None and high is not None and low > high:
-            got = f"data.min_ratio {low:g} and data.max_ratio {high:g}"
-            raise SettingsError("the minimum of the length ratio is above its maximum", got=got)
-
-    @property
-    def any(self) -> bool:
-        """Whether one of them is set."""
-        return self.data.strip_controls or self.data.min_ratio is not None or self.data.max_ratio is not None
-
-    def strip(self, pair: Pair) -> Pair:
-        """Return the pair without control characters, if that is set."""
-        if not self.data.strip_controls or (pair.source.isprintable() and pair.target.isprintable()):
-            return pair
-        cells = split(pair.source) if self.inputs else [pair.source]
-        return Pair(compose(list(map(strip_controls, cells))), strip_controls(pair.target))
-
-    def fault(self, pair: Pair) -> Fault | None:
-        """Return why a pair is dropped after `strip`, or None."""
-        cells = *(split(pair.source) if self.inputs else [pair.source]), pair.target
-        if self.data.strip_controls and (fault := cell_fault(cells, self.inputs)):
-            return fault._replace(detail="without control characters")
-        low, high = self.data.min_ratio, self.data.max_ratio
-        if low is None and high is None:
-            return None
-        n_source, n_target = sum(map(len, texts_of(pair.source, self.inputs))), len(pair.target)
-        ratio = n_target / max(1, n_source)
-        for limit, is_over, reason in (
-            (low, low is not None and ratio < low, Reason.RATIO_TOO_LOW),
-            (high, high is not None and ratio > high, Reason.RATIO_TOO_HIGH),
-        ):
-            if is_over:
-                return Fault(reason, f"{n_target:,} / {n_source:,} characters, limit {limit:g}")
-        return None
-
-
 class Groups:
     """Pairs that have the same source, or also the same target, from hashes alone: 16 bytes for each pair.
 
@@ -118,11 +67,7 @@ class Groups:
     """
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
-        hashes = array("Q"), array("Q")
-        for pair in pairs:
-            for side, text in zip(hashes, pair, strict=True):
-                side.append(text_hash(text))
-        sources, targets = (np.array(side, np.uint64) for side in hashes)
+        sources, targets = text_hashes(text for pair in pairs for text in pair).reshape(-1, 2).T
         order = np.lexsort((targets, sources))  # by source, then target, then index
         is_source = _is_new(sources[order])
         is_answer = is_source | _is_new(targets[order])
@@ -189,69 +134,45 @@ def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.concatenate(([True], values[1:] != values[:-1]))[: len(values)]
 
 
-Dropped = list[tuple[int, Fault]]
-"""The pairs of a table that are dropped, by index, and why."""
-
-
 def clean(table: Table, data: DataSettings) -> Table:
     """Return the table without the rows that the settings drop; without such settings, the table itself.
 
     Its ledger is a new one, with an entry for each dropped row; `changed` counts kept rows that were changed. Raises
-    SettingsError for limits that no row can satisfy, TableError when no row is left.
+    TableError when no row is left.
     """
-    filters = RowFilters(data, table.inputs)
-    if not (filters.any or data.drop_contradictions or data.drop_duplicates):
+    if not (data.strip_controls or data.drop_contradictions or data.drop_duplicates):
         return table
-    dropped, n_changed = _filter(table, filters)
-    kept = _kept(table, dropped, filters)
-    if isinstance(table.pairs, StoredPairs):
-        stored = StoredPairs(kept)
-        return _cleaned(table, stored, stored.rows, dropped, n_changed)
-    rows = list(kept)
-    return _cleaned(table, [pair for _, pair in rows], [row for row, _ in rows], dropped, n_changed)
-
-
-def _filter(table: Table, filters: RowFilters) -> tuple[Dropped, int]:
-    """Return what is dropped of a table, and the number of kept pairs that change. TableError when no row is left."""
-    dropped, is_changed = Dropped(), bytearray(len(table.pairs))
-    for index, pair in enumerate(table.pairs):
-        stripped = filters.strip(pair)
-        is_changed[index] = stripped != pair
-        if fault := filters.fault(stripped):
-            dropped.append((index, fault))
-    if filters.data.drop_contradictions or filters.data.drop_duplicates:
-        indices = np.flatnonzero(_is_kept(table, dropped))
-        groups = Groups(pair for _, pair in _kept(table, dropped, filters))
-        found = groups.dropped(lambda position: table.row_name(int(indices[position])), filters.data)
-        dropped += [(int(indices[position]), fault) for position, fault in found]
-    n_changed = int((_is_kept(table, dropped) & np.array(is_changed, np.bool_)).sum())
-    if len(dropped) == len(table.pairs):
-        ledger = _cleaned(table, (), (), dropped, n_changed).ledger
-        what, hint = "no row of the table is left after cleaning", "drop fewer rows"
-        raise TableError(what, where=table.path, got=ledger.summary(), hint=hint)
-    return dropped, n_changed
-
-
-def _is_kept(table: Table, dropped: Dropped) -> NDArray[np.bool_]:
-    is_kept = np.ones(len(table.pairs), np.bool_)
-    is_kept[[index for index, _ in dropped]] = False
-    return is_kept
-
-
-def _kept(table: Table, dropped: Dropped, filters: RowFilters) -> Iterator[tuple[int, Pair]]:
-    """Return the row and the stripped pair of every row that is not dropped."""
-    is_kept = _is_kept(table, dropped)
-    pairs = map(filters.strip, compress(table.pairs, is_kept))
-    return zip(compress(table.rows, is_kept), pairs, strict=True)
-
-
-def _cleaned(table: Table, pairs: Sequence[Pair], rows: Sequence[int], dropped: Dropped, n_changed: int) -> Table:
-    """Return a table with the pairs that are left, and a ledger of the others too."""
+    pairs = [_stripped(pair, table.inputs) for pair in table.pairs] if data.strip_controls else table.pairs
+    dropped = _empty(pairs, table.inputs) if data.strip_controls else {}
+    if data.drop_contradictions or data.drop_duplicates:
+        left = [index for index in range(len(pairs)) if index not in dropped]
+        groups = Groups(pairs[index] for index in left)
+        found = groups.dropped(lambda position: table.row_name(left[position]), data)
+        dropped |= {left[position]: fault for position, fault in found}
     ledger = Ledger()
     ledger.include(table.ledger)
-    for index, fault in dropped:
+    for index, fault in dropped.items():
         ledger.drop(table.rows[index], table.file(index), fault)
-    ledger.changed += n_changed
-    indices = sorted(index for index, _ in dropped)
-    files = tuple((start - bisect_left(indices, start), path) for start, path in table.files)
-    return replace(table, pairs=pairs, rows=rows, files=files, ledger=ledger)
+    left = [index for index in range(len(pairs)) if index not in dropped]
+    ledger.changed += sum(pairs[index] != table.pairs[index] for index in left)
+    if not left:
+        what, hint = "no row of the table is left after cleaning", "drop fewer rows"
+        raise TableError(what, where=table.path, got=ledger.summary(), hint=hint)
+    return replace(table.chosen(left, [pairs[index] for index in left]), ledger=ledger)
+
+
+def _stripped(pair: Pair, inputs: Inputs) -> Pair:
+    """Return a pair without control characters."""
+    if pair.source.isprintable() and pair.target.isprintable():
+        return pair
+    return Pair(compose(list(map(strip_controls, _cells(pair, inputs)))), strip_controls(pair.target))
+
+
+def _empty(pairs: Sequence[Pair], inputs: Inputs) -> dict[int, Fault]:
+    """Return the pairs with an empty side, by index."""
+    faults = ((index, cell_fault((*_cells(pair, inputs), pair.target), inputs)) for index, pair in enumerate(pairs))
+    return {index: fault._replace(detail="without control characters") for index, fault in faults if fault}
+
+
+def _cells(pair: Pair, inputs: Inputs) -> list[str]:
+    return split(pair.source) if inputs else [pair.source]

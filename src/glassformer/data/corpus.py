@@ -1,62 +1,49 @@
-"""Rows of a table as ids in flat arrays: in memory, or of a large table in files.
-
-encode_training(table, held, tokenizers, settings)    all rows but some
-encode_pairs(table, rows, tokenizers, settings)       some rows
-"""
+"""Rows of a table as ids in flat arrays."""
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.splits import TrainedSources, sorted_hashes, source_hashes
-from glassformer.data.stored import BLOCK_ROWS, GrowingArray, StoredPairs
-from glassformer.data.tables import Pair, Table
-from glassformer.errors import TableError
+from glassformer.data.tables import Table
 from glassformer.paper.settings import Settings
 from glassformer.text import Tokenizer
-from glassformer.text.blocks import BlockEncoder
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
-Block = tuple[NDArray[np.int64], Sequence[Pair]]  # numbers of rows, and their pairs
 
-_SIDES = ("source", "target")
+_BLOCK_ROWS = 2**14  # that are encoded at once
 _BLOCK = 2**20  # ids that are counted at once
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Many id sequences in one array: row i is the `lengths[i]` ids from `ids[starts[i]]` on.
-
-    The arrays are in memory, or in files that are mapped into memory, with ids and lengths of smaller types.
-    """
+    """Many id sequences in one array: row i is the `lengths[i]` ids from `ids[starts[i]]` on."""
 
     ids: NDArray[np.integer[Any]]
-    starts: NDArray[np.int64]
     lengths: NDArray[np.integer[Any]]
 
     @classmethod
-    def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
-        """Create the array from separate sequences of ids."""
-        lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
-        ids = np.fromiter((i for sequence in sequences for i in sequence), np.int32, int(lengths.sum()))
-        return cls(ids, _starts(lengths), lengths)
+    def pack(cls, sequences: Iterable[Sequence[int]], size: int = 2**31) -> Sequences:
+        """Create the array from separate sequences of ids of a vocabulary of `size`."""
+        ids, lengths = array("H" if size <= 2**16 else "i"), array("i")
+        for sequence in sequences:
+            ids.extend(sequence)
+            lengths.append(len(sequence))
+        return cls(np.asarray(ids), np.asarray(lengths))
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The position in `ids` at which each row starts."""
+        return _starts(self.lengths)
 
     def __len__(self) -> int:
-        return len(self.starts)
-
-    def then(self, other: Sequences) -> Sequences:
-        """Return these sequences and the others after them, in memory."""
-        starts = np.concatenate((self.starts, len(self.ids) + other.starts))
-        lengths = np.concatenate((self.lengths, other.lengths))
-        return Sequences(np.concatenate((self.ids, other.ids)), starts, lengths)
+        return len(self.lengths)
 
     def packed(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return the ids of `rows`, one sequence after the other, without padding."""
@@ -73,7 +60,8 @@ class Sequences:
 
 
 def _starts(lengths: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    return np.concatenate(([0], lengths.cumsum(dtype=np.int64)[:-1])) if len(lengths) else np.empty(0, np.int64)
+    starts: NDArray[np.int64] = lengths.cumsum(dtype=np.int64) - lengths
+    return starts
 
 
 @dataclass(frozen=True)
@@ -86,10 +74,6 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source)
 
-    def then(self, other: Corpus) -> Corpus:
-        """Return these rows and the others after them, in memory."""
-        return Corpus(self.source.then(other.source), self.target.then(other.target))
-
 
 def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
     """Return at most `max_rows` indices of `n_rows` rows, in order and evenly spaced: tables are often sorted."""
@@ -100,12 +84,12 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 class Encoded:
     """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
 
-    `trained` are the sources of rows to train on.
+    `n_tokens` are those of all rows, by side.
     """
 
     corpus: Corpus
-    too_long: tuple[list[tuple[int, int]], list[tuple[int, int]]]
-    trained: TrainedSources = field(default_factory=lambda: TrainedSources.none(""))
+    too_long: list[list[tuple[int, int]]]
+    n_tokens: list[NDArray[np.integer[Any]]]
 
     @cached_property
     def left_out(self) -> frozenset[int]:
@@ -113,89 +97,27 @@ class Encoded:
         return frozenset(row for side in self.too_long for row, _ in side)
 
 
-def encode_training(table: Table, held: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
-    """Encode the rows of a table to train on, all but those `held` out.
-
-    The ids of a large table are in files. Raises TableError when more than half of the rows are longer than a limit,
-    TextError for a piece without an id.
-    """
-    is_stored = isinstance(table.pairs, StoredPairs)
-    encoded, sizes = _encode(table, _blocks(table.pairs, held), tokenizers, settings, stored=is_stored)
-    _check_lengths(sizes, settings, table.path)
-    without = np.union1d(held, np.fromiter(encoded.left_out, np.int64))
-    with closing(GrowingArray(np.uint64, stored=is_stored)) as hashes:
-        for part in sorted_hashes(source_hashes(table.pairs), without):
-            hashes.append(part)
-        return replace(encoded, trained=TrainedSources(hashes.finish()))
-
-
-def encode_pairs(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
-    """Encode some rows of a table, in memory. Raises TextError for a piece without an id."""
-    pairs = [table.pairs[row] for row in rows.tolist()]
-    return _encode(table, [(rows, pairs)], tokenizers, settings, stored=False)[0]
-
-
-def _blocks(pairs: Sequence[Pair], held: NDArray[np.int64]) -> Iterator[Block]:
-    """Yield the rows that are not held out, some thousand at once."""
-    for start in range(0, len(pairs), BLOCK_ROWS):
-        block = pairs[start : start + BLOCK_ROWS]
-        first, last = np.searchsorted(held, (start, start + len(block)))
-        rows = np.delete(np.arange(start, start + len(block)), held[first:last] - start)
-        yield rows, [block[i] for i in (rows - start).tolist()]
-
-
-def _encode(
-    table: Table, blocks: Iterable[Block], tokenizers: Tokenizers, settings: Settings, *, stored: bool
-) -> tuple[Encoded, tuple[Counter[int], Counter[int]]]:
-    """Encode rows, and keep those that are not too long: in files if `stored`, or in memory.
-
-    Return also, of each side, how many rows have each number of tokens.
-    """
+def encode(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
+    """Encode some rows of a table. Raises TextError for a piece without an id."""
     limits = settings.max_source_tokens, settings.max_target_tokens
-    encoders = [BlockEncoder(tokenizer) for tokenizer in tokenizers]
-    too_long, sizes = (list[tuple[int, int]](), list[tuple[int, int]]()), (Counter[int](), Counter[int]())
-    with ExitStack() as files:
-        arrays = [
-            [files.enter_context(closing(GrowingArray(dtype, stored=stored))) for dtype in _dtypes(tokenizer)]
-            for tokenizer in tokenizers
-        ]
-        for rows, pairs in blocks:
-            where = partial(_location, table, rows)
-            found = [encoder.encode([pair[side] for pair in pairs], where) for side, encoder in enumerate(encoders)]
-            kept = np.ones(len(rows), np.bool_)
-            for side, (_, lengths) in enumerate(found):
-                n_tokens = lengths - tokenizers[side].settings.n_frame_tokens
-                sizes[side].update(n_tokens.tolist())
-                is_long = kept & (n_tokens > limits[side])
-                too_long[side].extend(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True))
-                kept &= ~is_long
-            for (all_ids, all_starts, all_lengths), (ids, lengths) in zip(arrays, found, strict=True):
-                all_starts.append(len(all_ids) + _starts(lengths[kept]))
-                all_ids.append(ids[np.repeat(kept, lengths)])
-                all_lengths.append(lengths[kept])
-        source, target = (Sequences(*(array.finish() for array in side)) for side in arrays)
-    return Encoded(Corpus(source, target), too_long), sizes
+    kept = np.ones(len(rows), np.bool_)
+    found, too_long, all_tokens = list[Sequences](), list[list[tuple[int, int]]](), list[NDArray[np.integer[Any]]]()
+    for side, (tokenizer, limit) in enumerate(zip(tokenizers, limits, strict=True)):
+        sequences = Sequences.pack(_framed(table, rows, side, tokenizer), len(tokenizer))
+        n_tokens = sequences.lengths - tokenizer.settings.n_frame_tokens
+        is_long = kept & (n_tokens > limit)
+        kept &= ~is_long
+        found.append(sequences)
+        too_long.append(list(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True)))
+        all_tokens.append(n_tokens)
+    if not kept.all():
+        found = [Sequences(side.ids[np.repeat(kept, side.lengths)], side.lengths[kept]) for side in found]
+    return Encoded(Corpus(*found), too_long, all_tokens)
 
 
-def _location(table: Table, rows: NDArray[np.int64], index: int) -> str:
-    return table.location(int(rows[index]))
-
-
-def _check_lengths(sizes: tuple[Counter[int], Counter[int]], settings: Settings, path: str) -> None:
-    """Raise TableError when more than half of the rows are longer than a limit."""
-    limits = settings.max_source_tokens, settings.max_target_tokens
-    for side, counts, limit in zip(_SIDES, sizes, limits, strict=True):
-        n_long = sum(count for size, count in counts.items() if size > limit)
-        if 2 * n_long > counts.total():
-            larger = int(1.25 * np.quantile(list(counts.elements()), 0.95)) + 1
-            raise TableError(
-                f"more than half of the {side}s are longer than the limit",
-                where=path,
-                got=f"{n_long:,} of {counts.total():,} have more than {limit} tokens",
-                hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
-            )
-
-
-def _dtypes(tokenizer: Tokenizer) -> list[type[np.integer[Any]]]:
-    """Return the type of each array of a side, in the order of the fields of `Sequences`."""
-    return [np.uint16 if len(tokenizer) <= 2**16 else np.int32, np.int64, np.int32]
+def _framed(table: Table, rows: NDArray[np.int64], side: int, tokenizer: Tokenizer) -> Iterator[list[int]]:
+    """Yield the framed ids of one side of each row."""
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = rows[start : start + _BLOCK_ROWS].tolist()
+        texts, names = [table.pairs[row][side] for row in block], [table.location(row) for row in block]
+        yield from map(tokenizer.frame, tokenizer.encode_many(texts, where=names))

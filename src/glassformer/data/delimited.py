@@ -109,6 +109,20 @@ def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[R
             number += n_lines
 
 
+class _Written(list[str]):
+    r"""What the csv module writes. It is told that rows end with \r\n, so that it quotes both, and they end with \n."""
+
+    def write(self, row: str) -> None:
+        self.append(row[:-2] + "\n")
+
+
+def csv_text(rows: Iterable[Sequence[str]], separator: str = ",") -> str:
+    """Return rows as CSV."""
+    written = _Written()
+    csv.writer(written, delimiter=separator, lineterminator="\r\n").writerows(rows)
+    return "".join(written)
+
+
 class _Grammar(NamedTuple):
     """How cells are separated, and the patterns that follow from it."""
 

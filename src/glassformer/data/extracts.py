@@ -1,9 +1,9 @@
-"""Rows of a table, copied to files of its own format: byte for byte in text formats, with all columns and the header.
+"""Rows of a table, written to files of its own format, with all columns and the header.
 
     write_parts(table, {"train": [0, 2], "test": [1]}, folder)
 
 The parts of a folder of tables are folders, with a file for each of its files that has rows in this part. A compressed
-table is written without compression, and a byte order mark is dropped.
+table is written without compression.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice, pairwise
 from pathlib import Path
 
 from glassformer.data.columns import Columns
-from glassformer.data.delimited import Row
+from glassformer.data.delimited import QUOTES_READ, csv_text
 from glassformer.data.formats import open_source, suffix_of, table_files, without_compression
-from glassformer.data.lines import BOM, Lines, open_bytes, pyarrow, system_errors
+from glassformer.data.lines import Lines, open_bytes, pyarrow
+from glassformer.data.source import Source
 from glassformer.data.tables import Table
 from glassformer.data.typed import record_batches
 from glassformer.ship.storage.files import atomic, check_empty, writing
 
+_BOM = "\ufeff"
 HEADER = 0  # the number of the header where rows count from 1
 
 
@@ -42,7 +43,7 @@ def write_parts(table: Table, parts: Mapping[str, Sequence[int]], folder: Path) 
         for (path, indices), name in zip(table.by_file(), names, strict=True):
             of_rows = {table.rows[index]: part_of[index] for index in indices}
             new = {part: _new_files(folder, part, path, name) for part in parts if part in of_rows.values()}
-            _copy(path, table, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
+            _write(path, table, of_rows, {part: list(map(stack.enter_context, map(atomic, new[part]))) for part in new})
         _write_rows(table, part_of, stack.enter_context(atomic(folder / "rows.csv")))
     table.ledger.write(folder / "ledger.jsonl")
     return {part: [folder / part] if table.files else new[part] for part in parts}
@@ -74,65 +75,55 @@ def _new_files(folder: Path, part: str, path: str, name: str) -> list[Path]:
     return [folder / (f"{part}.{own}" if len(names) > 1 else part + Path(own).suffix) for own in names]
 
 
-def _copy(path: str, table: Table, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
-    """Copy the rows of one table."""
+def _write(path: str, table: Table, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
+    """Write the rows of one table."""
     file = table_files(path)[0]
     if form := {".parquet": "Parquet", ".arrow": "Arrow"}.get(suffix_of(file)):
-        _copy_batches(file, part_of, {name: new for name, (new,) in written.items()}, form)
-    else:
-        _copy_lines(raw_rows(path, table), part_of, written)
-
-
-def _copy_lines(
-    rows: Iterable[tuple[int, tuple[bytes, ...]]], part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]
-) -> None:
+        _write_batches(file, part_of, {name: new for name, (new,) in written.items()}, form)
+        return
     with ExitStack() as stack:
-        outputs = {name: [stack.enter_context(file.open("wb")) for file in files] for name, files in written.items()}
-        for row, texts in rows:
+        outputs = {
+            name: [stack.enter_context(file.open("w", encoding="utf-8", newline="")) for file in files]
+            for name, files in written.items()
+        }
+        for row, texts in _texts(path, table):
             for name in outputs if row == HEADER else filter(None, [part_of.get(row)]):
-                for file, text in zip(outputs[name], texts, strict=True):
-                    if text.startswith(BOM) and not file.tell():
-                        file.write(BOM)  # a reader drops one, and the text begins with one
-                    file.write(text if text.endswith((b"\n", b"\r")) else text + b"\n")
+                for output, text in zip(outputs[name], texts, strict=True):
+                    if text.startswith(_BOM) and not output.tell():
+                        output.write(_BOM)  # a reader drops one, and the text begins with one
+                    output.write(text)
 
 
-def raw_rows(path: str, table: Table) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Yield the number of each row, as in the ledger, with its bytes in each file at a path of the table.
+def _texts(path: str, table: Table) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the number of each row, as in the ledger, with its text in each file at a path of the table.
 
     The header, if there is one, has the number HEADER, and so has a line before it that states the separator.
     """
-    files = table_files(path)
-    with system_errors(path), ExitStack() as stack:
-        streams = [stack.enter_context(open_bytes(file)) for file in files]
-        source = stack.enter_context(open_source(path))
+    with open_source(path) as source, ExitStack() as stack:
+        if source.format == "JSON Lines":
+            stream = stack.enter_context(open_bytes(Path(path)))
+            yield from ((row, [text + "\n"]) for row, text, _ in Lines(stream, path, lone_cr=True).numbered())
+            return
         columns = Columns.of(source, (), table.header_setting, path, like=table.taken)
-        is_table = source.format != "parallel text"
-        lines = [Lines(*both, lone_cr=is_table).raw() for both in zip(streams, files, strict=True)]
-        starts = chain(_starts(source.rows((0,), False), columns.consumed), [(0, None)])
-        first = next(starts)
-        starts = chain([(HEADER, 1)] if (first[1] or 1) > 1 else [], [first], starts)
-        bom: bytes = BOM
-        for (row, start), (_, end) in pairwise(starts):
-            n_lines = None if start is None or end is None else end - start
-            texts = (b"".join(islice(each, n_lines)) for each in lines)
-            yield row, tuple(text.removeprefix(bom) for text in texts)
-            bom = b""
+        if source.is_stated:
+            yield HEADER, [f"sep={source.separator}\n"]
+        if columns.consumed:
+            yield HEADER, _as_text(columns.first, source)
+        for row, (_, cells, _) in enumerate(source.rows(range(source.width), columns.consumed), 1):
+            yield row, _as_text(cells, source)
 
 
-def _starts(rows: Iterable[Row], has_header: bool) -> Iterator[tuple[int, int | None]]:
-    """Yield number and first line of each row; the first undamaged one is the header, if there is one."""
-    row = 1
-    for line, cells, fault in rows:
-        if has_header and cells and not fault:
-            has_header = False
-            yield HEADER, line
-        else:
-            yield row, line
-            row += 1
+def _as_text(cells: Sequence[str], source: Source) -> list[str]:
+    """Return a row in the format of its source, as text in each of its files."""
+    if source.format == "parallel text":
+        return [cell + "\n" for cell in cells]
+    if source.format == "TSV" and QUOTES_READ not in source.notes:
+        return ["\t".join(cells) + "\n"]
+    return [csv_text([cells], source.separator)]
 
 
-def _copy_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str, Path], form: str) -> None:
-    """Copy the rows of a table in Parquet or Arrow, with its schema."""
+def _write_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str, Path], form: str) -> None:
+    """Write the rows of a table in Parquet or Arrow, with its schema."""
     pyarrow(f"writing {form}")
     from pyarrow.ipc import new_file
     from pyarrow.parquet import ParquetWriter

@@ -1,7 +1,7 @@
 """Files of every format as rows of cells, one row at a time, with the faults found in them.
 
     open_source(path) -> Source                the open table, before any column is chosen
-    open_stream(stream, suffix, name)          the same of a stream, such as standard input
+    open_stream(stream, name)                  the same of a stream, such as standard input
     Source.scan(take, header, …)               the cells of the chosen columns of each row, or its fault
 
 `delimited` has the grammar of CSV and TSV, `separators` finds what separates their cells, and `typed` reads the other
@@ -27,7 +27,7 @@ from glassformer.data.separators import NAMES, is_clear, separator_of, stated_se
 from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.typed import binary, json_lines
 from glassformer.data.unreadable import HEAD_BYTES, check_bytes, check_first_rows, check_suffix
-from glassformer.errors import TableError, UsageError, counted, nearest
+from glassformer.errors import TableError, counted
 from glassformer.ship.storage.files import is_device
 
 FORMATS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow")
@@ -53,17 +53,15 @@ def open_source(path: str) -> Iterator[Source]:
             yield _open(stream, files[0], suffix, [] if is_device(files[0]) else None)
 
 
-def open_stream(stream: BinaryIO, suffix: str | None, name: str, sought: Sequence[str] = ()) -> Source:
-    """Open the table that comes from a stream; without the suffix of a format, the first line decides.
+def open_stream(stream: BinaryIO, name: str, sought: Sequence[str] = ()) -> Source:
+    """Open the table that comes from a stream, in the format of its first line.
 
     That is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, and otherwise CSV. No
     further lines are read than it takes to find the columns of the names `sought`: more may be yet to come. Raises the
-    errors of `open_source`, and UsageError for an unknown format.
+    errors of `open_source`.
     """
-    if suffix is not None and suffix not in FORMATS:
-        raise UsageError(f"there is no format {suffix.removeprefix('.')!r}", hint=nearest(suffix, FORMATS))
     first = stream.readline(MAX_LINE)
-    suffix = suffix or _format_of_line(first)
+    suffix = _format_of_line(first)
     check_bytes(first[:HEAD_BYTES], Path(name), suffix)
     if suffix in (".parquet", ".arrow"):
         return _open(io.BytesIO(first + stream.read()), Path(name), suffix, sought)
@@ -97,7 +95,9 @@ def _format_of_line(line: bytes) -> str:
     if line.startswith(b"PAR1"):
         return ".parquet"
     try:
-        is_object = line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") and isinstance(json.loads(line), dict)
+        is_object = line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") and isinstance(
+            json.loads(line.partition(b"\r")[0]), dict
+        )
     except ValueError:
         is_object = False
     return ".jsonl" if is_object else ".tsv" if b"\t" in line else ".csv"
@@ -210,6 +210,7 @@ def _delimited(stream: Stream, path: Path, usual: str, *, is_live: bool) -> Sour
         sample=lambda: [row.cells for row in before if len(row.cells) == width],
         notes=notes,
         separator=separator,
+        is_stated=lines.skipped > 0,
     )
 
 

@@ -1,7 +1,7 @@
 """Tables as a program gives them: a path, pairs, rows as mappings, or a frame.
 
-Frames are those of pandas, polars, `datasets` and Arrow. None of these libraries is imported: they are recognized by
-what they can do.
+Frames are those of pandas, `datasets` and pyarrow. None of these libraries is imported: they are recognized by what
+they can do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from glassformer.data.cells import arrow_values
 from glassformer.data.column_settings import named_features
 from glassformer.data.ledger import Ledger
-from glassformer.data.lines import pyarrow
 from glassformer.data.pairs import Pair, members, text_pair
 from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.tables import Table, cell_fault, read_source, read_table
@@ -27,7 +26,7 @@ from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of
 _BATCH = 1000
 
 Given = Table | str | Path | Iterable[Any]
-"""A table, its path, pairs of source and target, a list of mappings, or a frame: pandas, polars, `datasets`, Arrow."""
+"""A table, its path, pairs of source and target, a list of mappings, or a frame: pandas, `datasets`, pyarrow."""
 
 
 def read_given(given: Given, data: DataSettings, like: TakenColumns | None = None) -> Table:
@@ -119,40 +118,26 @@ def source_of_frame(frame: Any) -> Source | None:
     found = _columns_and_rows(frame)
     if found is None:
         return None
-    names, values, sample = found
-    return typed(
-        "python", names, values, sample=sample, advice="the values used are text or numbers, none of them missing"
-    )
+    return typed("python", *found, advice="the values used are text or numbers, none of them missing")
 
 
 Rows = Callable[[Sequence[int]], Iterator[Any]]
 """A function that yields the values of some columns, row by row."""
 
-First = Callable[[], Iterable[Any]] | None
-"""A function that returns the values of the first rows, where those of the columns can be had once only."""
 
-
-def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Rows, First] | None:
-    """Return the names of the columns, a function that yields the values of some columns, and the first rows."""
+def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Rows] | None:
+    """Return the names of the columns, and a function that yields the values of some columns."""
     if hasattr(frame, "itertuples") and hasattr(frame, "iloc"):  # pandas
         names = tuple(map(str, frame.columns))
-        return names, lambda take: frame.iloc[:, list(take)].itertuples(index=False, name=None), None
-    if hasattr(frame, "collect_schema") and hasattr(frame, "sink_parquet") and not hasattr(frame, "iter_rows"):
-        raise UsageError("a lazy frame has no rows yet", got=quoted(type(frame).__name__), hint="call its collect()")
-    if hasattr(frame, "iter_rows") and hasattr(frame, "columns"):  # polars
-        return tuple(frame.columns), lambda take: frame[:, list(take)].iter_rows(), None
+        return names, lambda take: frame.iloc[:, list(take)].itertuples(index=False, name=None)
     if hasattr(frame, "with_format") and hasattr(frame, "column_names"):  # datasets
         return _of_dataset(frame)
     if isinstance(frame, list | tuple) and frame and isinstance(frame[0], Mapping):
         keys = list(dict.fromkeys(key for row in frame[:SAMPLE_ROWS] if isinstance(row, Mapping) for key in row))
-        return tuple(map(str, keys)), lambda take: (_values_of(row, [keys[i] for i in take]) for row in frame), None
-    if hasattr(frame, "__arrow_c_stream__"):  # a table or a reader of pyarrow, a relation of duckdb, …
-        reader = pyarrow("reading Arrow").RecordBatchReader.from_stream(frame)
-        before = list(islice(reader, 1))
-        return (
-            tuple(reader.schema.names),
-            lambda take: _rows([arrow_values(batch.column(i)) for i in take] for batch in chain(before, reader)),
-            lambda: _rows(list(map(arrow_values, batch.columns)) for batch in before),
+        return tuple(map(str, keys)), lambda take: (_values_of(row, [keys[i] for i in take]) for row in frame)
+    if hasattr(frame, "to_batches") and hasattr(frame, "schema"):  # pyarrow
+        return tuple(frame.schema.names), lambda take: _rows(
+            [arrow_values(batch.column(i)) for i in take] for batch in frame.to_batches()
         )
     return None
 
@@ -164,7 +149,7 @@ def _values_of(row: Any, keys: Sequence[Any]) -> list[Any]:
     return [row.get(key) for key in keys]
 
 
-def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Rows, First]:
+def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Rows]:
     names = dataset.column_names
     if isinstance(names, dict):
         raise UsageError(
@@ -173,21 +158,10 @@ def _of_dataset(dataset: Any) -> tuple[tuple[str, ...], Rows, First]:
             hint=f"give one of them, for example dataset[{next(iter(names), 'train')!r}]",
         )
     plain = dataset.with_format(None)
-    if names is None:  # a data set that is streamed knows its columns when its first rows are there
-        rows = iter(plain)
-        before = list(islice(rows, SAMPLE_ROWS))
-        found = list(dict.fromkeys(name for row in before for name in row))
-        return (
-            tuple(found),
-            lambda take: ([row.get(found[i]) for i in take] for row in chain(before, rows)),
-            lambda: ([row.get(name) for name in found] for row in before),
-        )
-    return (
-        tuple(names),
-        lambda take: _rows(
-            [batch[names[i]] for i in take] for batch in plain.select_columns([names[i] for i in take]).iter(_BATCH)
-        ),
-        None,
+    if names is None:  # a data set that is streamed shows its columns in its rows
+        names = list(dict.fromkeys(name for row in islice(plain, SAMPLE_ROWS) for name in row))
+    return tuple(names), lambda take: _rows(
+        [batch[names[i]] for i in take] for batch in plain.select_columns([names[i] for i in take]).iter(_BATCH)
     )
 
 

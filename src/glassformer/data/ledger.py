@@ -41,13 +41,11 @@ class Reason(StrEnum):
     MISSING_VALUE = "missing value"
     NOT_TEXT = "value that is not text"
     LONE_SURROGATE = "lone surrogate"
-    RATIO_TOO_LOW = "length ratio too low"
-    RATIO_TOO_HIGH = "length ratio too high"
     CONTRADICTION = "contradiction"
     DUPLICATE = "duplicate"
 
 
-CLEANED = (Reason.RATIO_TOO_LOW, Reason.RATIO_TOO_HIGH, Reason.CONTRADICTION, Reason.DUPLICATE)
+CLEANED = (Reason.CONTRADICTION, Reason.DUPLICATE)
 """The reasons of rows that were dropped by an option."""
 
 

@@ -166,13 +166,6 @@ class Lines:
             fault = self.faults.pop(number, None) if self.faults else None
             yield number, text.removesuffix("\n").removesuffix("\r"), fault
 
-    def raw(self) -> Iterator[bytes]:
-        """Return the bytes of each line, ending and byte order mark included; one that is too long is empty."""
-        for block in self._blocks():
-            lines = self._split(block)
-            self._n_lines += len(lines)
-            yield from lines
-
     def _decoded(self) -> Iterator[str]:
         offset = 0
         for block in self._blocks():

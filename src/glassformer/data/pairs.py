@@ -24,19 +24,11 @@ class Pair(NamedTuple):
 
 def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
-    if isinstance(known := getattr(pairs, "fingerprint", None), str):  # stored pairs know theirs
-        return known
     digest = hashlib.sha256()
-    for part in fingerprint_parts(pairs):
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def fingerprint_parts(pairs: Iterable[tuple[str, str]]) -> Iterator[bytes]:
-    """Yield what the fingerprint is computed from, pair by pair."""
     for source, target in pairs:
         one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
-        yield b"%d:%d:%b%b" % (len(one), len(other), one, other)
+        digest.update(b"%d:%d:%b%b" % (len(one), len(other), one, other))
+    return digest.hexdigest()
 
 
 # Values from Python

@@ -62,11 +62,10 @@ def open_columns(
     data: DataSettings,
     *,
     kinds: Sequence[Kind] = (),
-    suffix: str | None = None,
     name: str = "standard input",
     like: TakenColumns | None = None,
 ) -> Iterator[OpenRows]:
-    """Open the chosen columns of the table at a path, or of the stream called `name` in the format of `suffix`.
+    """Open the chosen columns of the table at a path, or of the stream called `name`.
 
     `kinds` are those of the cells of the columns, by default text. `like` are the columns of a model, which may be
     named in a table that has none of its names.
@@ -80,12 +79,8 @@ def open_columns(
                 table = stack.enter_context(open_source(source))
             else:
                 stack.enter_context(system_errors(name))
-                table = open_stream(
-                    source,
-                    suffix,
-                    name,
-                    [column for column in columns if isinstance(column, str) and not column.isdigit()],
-                )
+                sought = [column for column in columns if isinstance(column, str) and not column.isdigit()]
+                table = open_stream(source, name, sought)
             if not table.width:
                 raise TableError("the table has no rows", where=path)
             found = Columns.of(table, columns, data.header, path, like=like, live=not isinstance(source, str))
@@ -145,7 +140,7 @@ def _reading(read: Generator[OpenRows | InputRow]) -> Iterator[OpenRows]:
 
 def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
     """Raise TableError when any of the rows is damaged; the first ten are named."""
-    unit, hint = "row", "correct them, or leave them empty with --bad-rows skip, which lists them in --ledger FILE"
+    unit, hint = "row", "correct them, or leave them empty with --ledger FILE, which lists them"
     if opened.format == PLAIN:
         unit, hint = "line", "save the text as UTF-8"
     if damaged := [row for row in rows if row.fault]:

@@ -48,7 +48,7 @@ class Source:
     `rows` can be called once; `sample` returns the cells of all columns of the first rows, `first` among them, and can
     be called before. `advice` describes a valid row. `notes` say how the file was read, and grow until its last row.
     `unnest` returns how a column of objects becomes columns, in a format that has objects.
-    `separator` is that of CSV.
+    `separator` is that of CSV and TSV, and `is_stated` whether the first line states it.
     """
 
     format: str
@@ -62,6 +62,7 @@ class Source:
     notes: list[str] = field(default_factory=list)
     unnest: Callable[[str], str] | None = None
     separator: str = ","
+    is_stated: bool = False
 
     def scan(
         self, take: Sequence[int], header: bool, path: str, ledger: Ledger, kinds: Sequence[Kind] = ()

@@ -11,7 +11,7 @@ Sources are compared in NFC.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import normalize
@@ -24,9 +24,6 @@ from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.ship.storage.container import read_tensors, write_tensors
 
 Hashes = NDArray[np.uint64]
-
-_PARTS = 16  # of the hashes, which are sorted one part after the other; it limits memory
-_BLOCK = 2**16
 
 SOURCES_FORMAT = "glassformer-sources/1"
 SOURCES_FILE = "sources.safetensors"
@@ -45,9 +42,8 @@ def text_hashes(texts: Iterable[str]) -> Hashes:
 
 
 def source_hashes(pairs: Sequence[Pair]) -> Hashes:
-    """Return the hash of the source of each pair; stored pairs know theirs."""
-    known = getattr(pairs, "source_hashes", None)
-    return text_hashes(pair.source for pair in pairs) if known is None else known
+    """Return the hash of the source of each pair."""
+    return text_hashes(pair.source for pair in pairs)
 
 
 def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
@@ -84,29 +80,15 @@ def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDA
             rest -= int(sizes[row])
     if not chosen:
         chosen = [int(firsts[np.argmin(sizes[firsts])])]
-    wanted, blocks = np.unique(sources[chosen]), np.array_split(sources, n_rows // _BLOCK + 1)
-    return np.flatnonzero(np.concatenate([np.isin(block, wanted) for block in blocks]))
+    return np.flatnonzero(np.isin(sources, sources[chosen]))
 
 
 def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
     """Return the number of rows of each source at its first row, and 0 at its other rows."""
     sizes = np.zeros(len(sources), np.int32)
-    for rows in _parts(sources):
-        _, firsts, counts = np.unique(sources[rows], return_index=True, return_counts=True)
-        sizes[rows[firsts]] = counts
+    _, firsts, counts = np.unique(sources, return_index=True, return_counts=True)
+    sizes[firsts] = counts
     return sizes
-
-
-def _parts(hashes: Hashes) -> Iterator[NDArray[np.int64]]:
-    """Yield the rows of the smallest hashes, then those of the next larger ones, and so on."""
-    part_of = (hashes >> np.uint64(60)).astype(np.uint8)
-    return (np.flatnonzero(part_of == part) for part in range(_PARTS))
-
-
-def sorted_hashes(hashes: Hashes, without: NDArray[np.int64]) -> Iterator[Hashes]:
-    """Yield the different hashes of all rows but some, in order, in parts; it limits memory."""
-    for rows in _parts(hashes):
-        yield np.unique(hashes[rows[~np.isin(rows, without)] if len(without) else rows])
 
 
 def split(

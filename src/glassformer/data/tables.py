@@ -1,10 +1,10 @@
-"""Read a table of any format and size as pairs of source and target, with a ledger of every row that was not kept.
+"""Read a table of any format as pairs of source and target, with a ledger of every row that was not kept.
 
     table = read_table("pairs.csv", DataSettings())      table.pairs, table.rows, table.ledger
 
 All cells are text, unchanged: "NA", "null", "nan" and a lone quote are cells like any other, and no cell is stripped.
 `formats` reads the files and counts the rows, `columns` chooses the columns and recognizes a header, and this module
-keeps or drops the rows. The pairs of a small table are in memory, those of a large one in files.
+keeps or drops the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -25,16 +25,12 @@ from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
 from glassformer.data.source import InputRow, Source, damage
-from glassformer.data.stored import FOLDER_VARIABLE, StoredPairs, folder_of_files
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = ["Pair", "Table", "read_table"]
-
-LARGE_CHARACTERS = 2**24
-"""Characters of the texts of a table from which on they are stored in files. A smaller one is kept in memory."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +100,7 @@ class Table:
 
 
 def read_table(path: str | Path, data: DataSettings, like: TakenColumns | None = None) -> Table:
-    """Read the pairs of a table of any size: a file, two parallel files, a folder or a pattern.
+    """Read the pairs of a table: a file, two parallel files, a folder or a pattern.
 
     The files of a folder are read in the order of their names. A blank line and a source or target that is empty (or
     white space only) or missing are added to the ledger. A damaged row (wrong number of cells, unclosed quote, not
@@ -114,16 +110,15 @@ def read_table(path: str | Path, data: DataSettings, like: TakenColumns | None =
     rule).
 
     Raises TableError for a table that cannot be read or has no pairs, ColumnError for a column that it does not have
-    and for files with different columns, MissingExtraError for a library that is not installed, and RunError when the
-    files of a large table cannot be written.
+    and for files with different columns, and MissingExtraError for a library that is not installed.
     """
     name = str(path)
-    return _read(_Reader(name, [(file, open_source(file)) for file in _listed(name)], data, like))
+    return _read(name, [(file, open_source(file)) for file in _listed(name)], data, like)
 
 
 def read_source(source: Source, data: DataSettings, like: TakenColumns | None = None) -> Table:
-    """Read the pairs of an open table from Python, of any size. Raises the errors of `read_table`."""
-    return _read(_Reader("(pairs)", [("(pairs)", nullcontext(source))], data, like))
+    """Read the pairs of an open table from Python. Raises the errors of `read_table`."""
+    return _read("(pairs)", [("(pairs)", nullcontext(source))], data, like)
 
 
 # Rows
@@ -184,43 +179,34 @@ def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: b
 # Tables
 
 
-class _Reader:
-    """Reads tables one after the other, once. Afterwards `all` has what is said about all of them, without pairs."""
-
-    all: Table
-
-    def __init__(
-        self,
-        name: str,
-        sources: Sequence[tuple[str, AbstractContextManager[Source]]],
-        data: DataSettings,
-        like: TakenColumns | None,
-    ) -> None:
-        self._name, self._sources, self._data, self._like = name, sources, data, like
-
-    def __iter__(self) -> Iterator[tuple[int, Pair]]:
-        """Yield the row and the pair of every row that is kept."""
-        ledger, files, n_pairs, notes = Ledger(), [], 0, list[str]()
-        data, like, origin = self._data, self._like, TRAINING
-        common: Table | None = None
-        for path, opening in self._sources:
-            with opening as source:
-                table, pairs = _open(source, data, path, like, origin)
-                common = common or table
-                if like is None or common is table:  # further files have the columns of the first one
-                    like, origin = table.taken, path
-                    data = data.model_copy(update={"source": None, "features": (), "target": None})
-                files.append((n_pairs, path))
-                for kept in pairs:
-                    n_pairs += 1
-                    yield kept
-                notes += [note if path == self._name else f"{path}: {note}" for note in source.notes]
-            _check_kept(table)
-            ledger.include(table.ledger)
-        assert common is not None
-        is_one = [path for _, path in files] == [self._name]
-        all_files = () if is_one else tuple(files)
-        self.all = replace(common, path=self._name, ledger=ledger, files=all_files, notes=tuple(notes))
+def _read(
+    name: str,
+    sources: Iterable[tuple[str, AbstractContextManager[Source]]],
+    data: DataSettings,
+    like: TakenColumns | None,
+) -> Table:
+    """Read tables one after the other as one, called `name`."""
+    ledger, files, notes = Ledger(), list[tuple[int, str]](), list[str]()
+    pairs, rows = list[Pair](), list[int]()
+    first: Table | None = None
+    origin = TRAINING
+    for path, opening in sources:
+        with opening as source:
+            table, kept = _open(source, data, path, like, origin)
+            first = first or table
+            if like is None or first is table:  # further files have the columns of the first one
+                like, origin = table.taken, path
+                data = data.model_copy(update={"source": None, "features": (), "target": None})
+            files.append((len(pairs), path))
+            for row, pair in kept:
+                rows.append(row)
+                pairs.append(pair)
+            notes += [note if path == name else f"{path}: {note}" for note in source.notes]
+        _check_kept(table)
+        ledger.include(table.ledger)
+    assert first is not None
+    all_files = () if [path for _, path in files] == [name] else tuple(files)
+    return replace(first, path=name, pairs=pairs, rows=rows, ledger=ledger, files=all_files, notes=tuple(notes))
 
 
 def _check_kept(table: Table) -> None:
@@ -230,20 +216,6 @@ def _check_kept(table: Table) -> None:
         raise TableError("the table has no rows", where=table.path, got=got)
     if not table.ledger.kept:
         raise TableError("no row of the table can be kept", where=table.path, got=table.ledger.summary())
-
-
-def _read(reader: _Reader) -> Table:
-    """Return what a reader reads: the pairs of a small table in memory, those of a large one in files."""
-    kept, first, size = iter(reader), list[tuple[int, Pair]](), 0
-    for row, pair in kept:
-        first.append((row, pair))
-        size += len(pair.source) + len(pair.target)
-        if size >= LARGE_CHARACTERS:
-            stored = StoredPairs(chain(first, kept))
-            where = f"in files of this process in {folder_of_files()} (another place: {FOLDER_VARIABLE})"
-            note = f"the table is large: its {len(stored):,} pairs are {where}"
-            return replace(reader.all, pairs=stored, rows=stored.rows, notes=(*reader.all.notes, note))
-    return replace(reader.all, pairs=[pair for _, pair in first], rows=[row for row, _ in first])
 
 
 # Files

@@ -1,4 +1,4 @@
-"""Memory and threads of a CPU: these settings save a fifth of the time and most of the memory (docs/performance.md).
+"""Memory and threads of a CPU: these settings save a fifth of the time and most of the memory.
 
 The memory allocator is configured on Linux with glibc alone.
 """

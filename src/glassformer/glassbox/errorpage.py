@@ -14,7 +14,6 @@ from functools import cache
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
-from glassformer.errors import counted
 from glassformer.glassbox.coverage import coverage_plot
 from glassformer.glassbox.elements import bdi, element, token_of
 from glassformer.glassbox.report import PAGE, policy_hash
@@ -34,8 +33,7 @@ LIKELY, UNLIKELY = 0.9, 0.5  # probabilities of tokens that are not in doubt, an
 class Measured:
     """What was measured: the model and the table as they were given.
 
-    `row_name` names a pair by its number. `unknown` says why the rows that were trained on are not known. `beams` is
-    the width of the beam, if it is not the model's own.
+    `row_name` names a pair by its number. `beams` is the width of the beam, if it is not the model's own.
     """
 
     model: str
@@ -44,7 +42,6 @@ class Measured:
     rows_scored: int
     row_name: Callable[[int], str]
     inputs: Inputs = ()
-    unknown: str = ""
     beams: int | None = None
 
 
@@ -112,9 +109,7 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
         "Answers that equal a target of their row. The line on a bar is the 95 % interval (Wilson); groups of fewer "
         f"than {FEW} are gray. Of twenty groups, one has its true share outside of its interval."
     )
-    unknown = [element("p", f"How many rows of a group were trained on is not known: {measured.unknown}.")]
-    parts = [element("p", note), *(unknown if measured.unknown else ()), *map(_breakdown, failures.breakdowns)]
-    yield "Right answers by group", parts
+    yield "Right answers by group", [element("p", note), *map(_breakdown, failures.breakdowns)]
     if wrong:
         yield "Kinds of edits", list(_kinds(failures))
         if failures.confusions:
@@ -141,7 +136,6 @@ def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
             element("b", f"Add {one.rows}"),
             f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
             f"of all others, {_percent(one.others)}.",
-            "" if one.trained is None else f" The model was trained on {_rows(one.trained)} of this kind.",
         )
         for one in advice
     )
@@ -155,14 +149,8 @@ def _breakdown(breakdown: Breakdown) -> Element:
 
 def _group(group: Group) -> Element:
     share = group.share
-    trained = () if group.trained is None else (element("small", f" trained on {_rows(group.trained)}"),)
-    name = element("th", bdi(group.name), *trained, scope="row")
-    cells = name, _bar(share), _number(f"{share.count:,} of {share.of:,}")
+    cells = element("th", bdi(group.name), scope="row"), _bar(share), _number(f"{share.count:,} of {share.of:,}")
     return element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
-
-
-def _rows(n: int) -> str:
-    return counted(n, "row") if n else "no rows"
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:
@@ -305,29 +293,17 @@ def _tokens(answer: Translation) -> Iterator[Element]:
 
 
 def _doubts(answer: Translation) -> Iterator[Element]:
-    """Yield a table of the tokens with their probabilities and their rivals, folded."""
+    """Yield a table of the tokens with their probabilities, folded."""
     if not answer.token_scores:  # the answer to an empty text
         return
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
     rows = (
-        element(
-            "tr",
-            element("th", token_of(token), scope="row"),
-            _number(_probability(score)),
-            element("td", *_rivals(rivals)),
-        )
-        for token, score, rivals in zip(tokens, answer.token_scores, answer.rivals, strict=True)
+        element("tr", element("th", token_of(token), scope="row"), _number(_probability(score)))
+        for token, score in zip(tokens, answer.token_scores, strict=True)
     )
-    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability", "next best tokens")))
+    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability")))
     table = element("table", element("thead", head), element("tbody", *rows))
     yield element("details", element("summary", "probability of each token"), table)
-
-
-def _rivals(rivals: Sequence[tuple[str, float]]) -> Iterator[Element | str]:
-    for number, (token, score) in enumerate(rivals):
-        yield " · " if number else ""
-        yield token_of(token)
-        yield f" {_probability(score)}"
 
 
 def _certainty(answer: Translation) -> str:

@@ -67,17 +67,12 @@ def head_effects(
     model_file: ModelFile,
     pairs: Sequence[tuple[str, str]],
     *,
-    ensemble: Sequence[ModelFile] = (),
     decoding: DecodingSettings | None = None,
-    device: str = "auto",
-    precision: str = "float32",
     where: Sequence[str] | None = None,
 ) -> HeadEffects:
     """Translate the sources once with the whole model, and once for each head, whose columns of W_O are zero in a copy.
 
-    Pairs of one source (in NFC) are one item, and any of its targets is right. `ensemble` are further models whose
-    probabilities are averaged with those of the first; they stay whole. `where[i]` names pair i in
-    errors.
+    Pairs of one source (in NFC) are one item, and any of its targets is right. `where[i]` names pair i in errors.
     """
     items = group_by_source(pairs)
     sources, references = [item.source for item in items], [item.references for item in items]
@@ -86,7 +81,7 @@ def head_effects(
 
     def right_with(*edits: HeadOff) -> NDArray[np.bool_]:
         edited = replace(model_file, tensors=Edits(edits).weights(model_file.tensors, model))
-        translator = Translator(edited, ensemble=ensemble, device=device, precision=precision)
+        translator = Translator(edited)
         answers = translator.translate(sources, decoding=decoding, where=names)
         return exact_matches([answer.text for answer in answers], references) > 0
 

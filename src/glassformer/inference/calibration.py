@@ -9,7 +9,7 @@ import numpy as np
 from glassformer.data.corpus import spread
 from glassformer.data.pairs import checked_pairs, fingerprint
 from glassformer.errors import TableError, counted
-from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, distances, fit
+from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, fit
 from glassformer.inference.metrics import exact_matches, group_by_source
 from glassformer.inference.probability import features
 from glassformer.inference.translator import Source, Translator
@@ -47,13 +47,7 @@ def calibrate(
         {"do_sample": False} | ({"num_beams": num_beams} if num_beams else {})
     )
     answers = translator.translate([item.source for item in items], decoding=all_of_the_beam(decoding), where=names)
-    rows, right_distances = [], []
-    for item, best in zip(items, answers, strict=True):
-        found = (best, *best.alternatives)
-        scores = [one.score for one in found]
-        rows.append(features(scores))
-        is_right = exact_matches([one.text for one in found], [item.references] * len(found))
-        right_distances += distances(scores)[is_right > 0].tolist()[:1]
+    rows = [features([one.score for one in (best, *best.alternatives)]) for best in answers]
     right = exact_matches([best.text for best in answers], [item.references for item in items])
     unusual = np.array([bool(best.unlike) or not best.finished for best in answers])
     return Calibration(
@@ -65,5 +59,4 @@ def calibrate(
         right=int(right.sum()),
         unusual=int(unusual.sum()),
         unusual_right=int(right[unusual].sum()),
-        right_distances=tuple(sorted(round(distance, 6) for distance in right_distances)),
     )

@@ -1,8 +1,7 @@
-"""Confidence: the probability that an answer is right, and sets of answers, calibrated on held-out rows.
+"""Confidence: the probability that an answer is right, calibrated on held-out rows.
 
     weights = fit(rows of features, right)       `inference.calibration` puts them into the model file
     probability(weights, scores)                 of the best answer of a beam: see `inference.probability`
-    answer_set(scores, set_limit(…, 0.9))        the answers that hold the right one nine times of ten
 
 "Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
 logistic regression (Platt 1999) on two log-odds: of the answer against the others of the beam, which tell more than its
@@ -14,14 +13,10 @@ still uncertain.
 An answer to a text unlike the training (`text.seen`), or one that was cut off, is not of the kind that the regression
 was fitted on. Its probability is limited by the held-out answers of that kind: (right + 1) / (all + 2), Laplace's rule
 of succession, which is 1/2 where there are none.
-
-The sets are those of split conformal prediction (Vovk et al. 2005): an answer is in the set if its fraction of the
-probability of the beam is not smaller than that of the right answers in nine of ten held-out rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -70,42 +65,6 @@ def regression(rows: Floats, right: Floats, prior: Sequence[float]) -> Floats:
         if np.abs(step).max() <= 1e-9:
             return weights
         weights = weights - step
-
-
-# Sets of answers
-
-
-def distances(scores: Sequence[float]) -> Floats:
-    """Return minus the logarithm of the fraction that each answer has of the probability of its beam."""
-    values = np.array(scores, np.float64)
-    return np.asarray(np.logaddexp.reduce(values) - values)
-
-
-def set_limit(calibration: Calibration, coverage: float) -> float:
-    """Return the maximum distance of the answers of a set that holds the right answer with this probability.
-
-    It is the distance of rank ⌈(n + 1) · coverage⌉ of the right answers to n held-out sources. If a new row and these
-    are exchangeable, its set holds the right answer with a probability of at least `coverage`, over the draw of all of
-    them. Raises UsageError where the right answer is too often not among those of the beam.
-    """
-    if not 0 < coverage < 1:
-        raise UsageError("the coverage is not a probability", got=f"{coverage:g}", expected="a number between 0 and 1")
-    rank, known = math.ceil((calibration.sources + 1) * coverage), calibration.right_distances
-    if rank > len(known):
-        n_beams, most = calibration.num_beams, math.floor(1000 * len(known) / (calibration.sources + 1)) / 1000
-        raise UsageError(
-            f"sets of at most {n_beams} answers cannot have this coverage",
-            got=f"{coverage:g}",
-            expected=f"at most {most:g}: the right answer is in the beam for {len(known):,} of {calibration.sources:,} "
-            "held-out sources",
-            hint=f"a wider beam: glassformer calibrate MODEL TABLE --beam {4 * n_beams}",
-        )
-    return known[rank - 1]
-
-
-def answer_set(scores: Sequence[float], limit: float) -> list[int]:
-    """Return which answers of a beam are in the set; none if the model is too unsure of all of them."""
-    return np.flatnonzero(distances(scores) <= limit + 1e-6).tolist()
 
 
 # The searches that have them

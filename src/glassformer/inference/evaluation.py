@@ -30,12 +30,13 @@ from glassformer.inference.metrics import (
     Item,
     Measure,
     References,
-    check_bleu_tokenizer,
+    bleu_scorer,
     exact_matches,
     group_by_source,
-    measure,
+    measured,
     nearest_errors,
     nearest_references,
+    row_statistics,
 )
 from glassformer.inference.reliability import Reliability, reliability
 from glassformer.paper.settings import DataSettings, DecodingSettings
@@ -172,7 +173,7 @@ def evaluate(
             got=f"{read} read, 0 kept",
             expected="at least one pair of source and target",
         )
-    check_bleu_tokenizer(bleu_tokenize)
+    bleu_scorer(bleu_tokenize)
     search = (decoding or translator.settings.decoding).override(options)
     if where is not None and (isinstance(where, str) or len(where) != len(checked)):
         raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")
@@ -248,7 +249,9 @@ def score_texts(
     when the sides differ in number or are empty, SettingsError for a BLEU tokenizer that cannot be used.
     """
     return {
-        name: measure(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize, resamples=resamples)
+        name: measured(
+            row_statistics(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize), resamples
+        )
         for name in NAMES
     }
 

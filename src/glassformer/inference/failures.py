@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from glassformer.inference.metrics import Item, Share, exact_matches, nearest_references
-from glassformer.inference.rivals import with_rivals
-from glassformer.inference.trained_rows import TrainedRows
 from glassformer.inference.translator import Translation, Translator
 
 FEW = 10
@@ -26,8 +24,6 @@ MAX_VALUES = 20
 """Different values of a column that are groups."""
 
 SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
-N_RIVALS = 3
-NONE = TrainedRows(unknown="they were not given")
 _LENGTH_GROUPS = 8
 _RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
 
@@ -54,15 +50,11 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large".
-
-    `trained` is the number of such rows that the model was trained on; None: it is not known.
-    """
+    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large"."""
 
     name: str
     share: Share
     rows: str
-    trained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,6 @@ class Advice:
     rows: str
     share: Share
     others: Share
-    trained: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,20 +128,13 @@ def find_failures(
     translator: Translator,
     answered: Sequence[tuple[Item, Translation]],
     columns: Mapping[str, Sequence[str]] | None = None,
-    trained: TrainedRows = NONE,
 ) -> Failures:
-    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column.
-
-    `trained` are the rows that the model was trained on.
-    """
+    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column."""
     rows = _rows(translator, answered)
     right = [row.is_right for row in rows]
     breakdowns = (
-        *_by_source(translator, rows, right, trained),
-        *(
-            _by_column(name, [values[row.number] for row in rows], right, trained.columns.get(name))
-            for name, values in (columns or {}).items()
-        ),
+        *_by_source(translator, rows, right),
+        *(_by_column(name, [values[row.number] for row in rows], right) for name, values in (columns or {}).items()),
     )
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
@@ -162,8 +146,8 @@ def find_failures(
         kinds=_kinds(wrong),
         confusions=_confusions(wrong, Counter(token for row in rows for token in split(row.expected))),
         advice=_advice(breakdowns),
-        worst=_with_rivals(translator, worst[:SHOWN_ROWS]),
-        doubtful=_with_rivals(translator, doubtful[:SHOWN_ROWS]),
+        worst=tuple(worst[:SHOWN_ROWS]),
+        doubtful=tuple(doubtful[:SHOWN_ROWS]),
         judged=tuple((p, row.is_right) for row in rows if (p := row.answer.probability) is not None),
     )
 
@@ -178,11 +162,6 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
         edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
         rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
     return rows
-
-
-def _with_rivals(translator: Translator, rows: Sequence[Row]) -> tuple[Row, ...]:
-    answers = with_rivals(translator, [row.source for row in rows], [row.answer for row in rows], N_RIVALS)
-    return tuple(replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True))
 
 
 def _certainty(answer: Translation) -> float:
@@ -250,33 +229,17 @@ def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[C
 
 
 def _grouped(
-    by: str,
-    names: Sequence[str],
-    order: Iterable[str],
-    right: Sequence[bool],
-    rows: Callable[[str], str],
-    trained: Mapping[str, int] | None,
+    by: str, names: Sequence[str], order: Iterable[str], right: Sequence[bool], rows: Callable[[str], str]
 ) -> Breakdown:
-    """Return the items by the name of their group; `rows(name)` says in words which rows these are.
-
-    `trained` is the number of rows that were trained on in each group, if that is known.
-    """
+    """Return the items by the name of their group; `rows(name)` says in words which rows these are."""
     n, n_right = Counter(names), Counter(name for name, is_right in zip(names, right, strict=True) if is_right)
-    groups = (
-        Group(name, Share(n_right[name], n[name]), rows(name), None if trained is None else trained.get(name, 0))
-        for name in order
-        if n[name]
-    )
-    return Breakdown(by, tuple(groups))
+    return Breakdown(by, tuple(Group(name, Share(n_right[name], n[name]), rows(name)) for name in order if n[name]))
 
 
-def _by_source(
-    translator: Translator, rows: Sequence[Row], right: Sequence[bool], trained: TrainedRows
-) -> list[Breakdown]:
+def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool]) -> list[Breakdown]:
     """Return the items by length, by their rarest token, and by what the training has not."""
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
-    encoded, of_training = tokenizer.encode_many([row.source for row in rows]), tokenizer.encode_many(trained.sources)
-    known = not trained.unknown
+    encoded = tokenizer.encode_many([row.source for row in rows])
     lengths = [len(ids) for ids in encoded]
     span_of = {length: _span_name(first, last) for first, last in _spans(lengths) for length in range(first, last + 1)}
     found = [
@@ -286,11 +249,10 @@ def _by_source(
             dict.fromkeys(span_of.values()),
             right,
             lambda name: f"rows whose source has {name} tokens",
-            Counter(span_of.get(len(ids), "") for ids in of_training) if known else None,
         )
     ]
     if data.source_counts:
-        found.append(_by_rarity(translator, encoded, right, of_training if known else None))
+        found.append(_by_rarity(translator, encoded, right))
     if data.longest_source is not None:
         longest = data.longest_source
         kinds = [_novelty(row.answer, length > longest) for row, length in zip(rows, lengths, strict=True)]
@@ -301,8 +263,7 @@ def _by_source(
             "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
             "like the training": "rows like those of the training",
         }
-        n_trained = {"like the training": data.train_rows}
-        found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__, n_trained))
+        found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__))
     return found
 
 
@@ -314,12 +275,7 @@ def _novelty(answer: Translation, is_longer: bool) -> str:
     return "like the training"
 
 
-def _by_rarity(
-    translator: Translator,
-    encoded: Sequence[Sequence[int]],
-    right: Sequence[bool],
-    of_training: Sequence[Sequence[int]] | None,
-) -> Breakdown:
+def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
     vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
     names = ["never", *(f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:]))]
@@ -342,9 +298,8 @@ def _by_rarity(
         trained = "never trained" if one == names[0] else f"trained {one}"
         return f"rows with source tokens that were {trained}: {_listed(+pieces[one])}"
 
-    n_trained = None if of_training is None else Counter(map(name, of_training))
     by = "how often the rarest token of the source was trained"
-    return _grouped(by, list(map(name, encoded)), names, right, rows, n_trained)
+    return _grouped(by, list(map(name, encoded)), names, right, rows)
 
 
 def _listed(tokens: Counter[str]) -> str:
@@ -353,7 +308,7 @@ def _listed(tokens: Counter[str]) -> str:
     return ", ".join(named + ["…"] * (len(tokens) > len(named))) or "none in the wrong answers"
 
 
-def _by_column(name: str, values: Sequence[str], right: Sequence[bool], of_training: Sequence[str] | None) -> Breakdown:
+def _by_column(name: str, values: Sequence[str], right: Sequence[bool]) -> Breakdown:
     """Return the items by the value of a column; several values with fewer than FEW items are one group."""
     counts = Counter(values)
     rare = [value for value in counts if counts[value] < FEW]
@@ -364,9 +319,7 @@ def _by_column(name: str, values: Sequence[str], right: Sequence[bool], of_train
     def rows(value: str) -> str:
         return f"rows with other values of {name}" if value == other else f"rows with {name} = {value}"
 
-    n_trained = None if of_training is None else Counter(group_of.get(value, "") for value in of_training)
-    names = [group_of[value] for value in values]
-    return _grouped(f"column {name}", names, [*order, other], right, rows, n_trained)
+    return _grouped(f"column {name}", [group_of[value] for value in values], [*order, other], right, rows)
 
 
 def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
@@ -394,17 +347,14 @@ def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
     """Return the groups whose interval is below that of all other items, those with most lost answers first."""
     found = []
     for breakdown in breakdowns:
-        total = [
-            sum(group.share.count for group in breakdown.groups),
-            sum(group.share.of for group in breakdown.groups),
-        ]
+        n_right, n = (sum(getattr(group.share, name) for group in breakdown.groups) for name in ("count", "of"))
         for group in breakdown.groups:
-            share, n_others = group.share, total[1] - group.share.of
-            if share.of < FEW or n_others < FEW:
+            share = group.share
+            if share.of < FEW or n - share.of < FEW:
                 continue
-            others = Share(total[0] - share.count, n_others)
+            others = Share(n_right - share.count, n - share.of)
             if share.high < others.low:
-                found.append(Advice(group.rows, share, others, group.trained))
+                found.append(Advice(group.rows, share, others))
     return tuple(sorted(found, key=_lost, reverse=True)[:SHOWN_ADVICE])
 
 

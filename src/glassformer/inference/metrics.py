@@ -204,16 +204,12 @@ def nearest_errors(
     return np.array(edits, dtype=np.int64), np.array([len(gold) for _, gold in tokens], dtype=np.int64)
 
 
-def bootstrap(numerators: ArrayLike, denominators: ArrayLike, *, resamples: int = 1000, seed: int = 1) -> Measure:
-    """Return the ratio of two sums over rows, and its interval.
+def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
+    """Return what the ratio of two sums over rows needs.
 
     When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
     too, else 1.
     """
-    return _measured(_ratio(numerators, denominators), resamples, seed)
-
-
-def _ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     _check_rows(above, below)
     return Statistics(np.stack([above, below], axis=1), _ratios)
@@ -239,7 +235,7 @@ def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
     return sums
 
 
-def _measured(statistics: Statistics, resamples: int, seed: int) -> Measure:
+def measured(statistics: Statistics, resamples: int = 1000, seed: int = 1) -> Measure:
     """Return the value of a metric and its interval."""
     if statistics.undefined is not None:
         return Measure(math.nan, math.nan, math.nan, statistics.signature, statistics.undefined)
@@ -254,32 +250,14 @@ def interval(resampled: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[References],
-    *,
-    tokenize: str = "13a",
-    resamples: int = 1000,
-    seed: int = 1,
-) -> Measure:
-    """Return corpus BLEU (Papineni et al. 2002), 0 to 100, as sacreBLEU computes it.
+def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Sequence[References]) -> Statistics:
+    """Return what corpus BLEU (Papineni et al. 2002) needs, as sacreBLEU computes it.
 
     Its signature has the number of references: `nrefs:var` where rows differ in it. It is undefined where no answer, or
     no reference, has four tokens; sacreBLEU returns 0 there, even if every answer is right. Raises SettingsError for a
     tokenizer that sacreBLEU does not have or cannot use.
     """
-    return _measured(_bleu_statistics(tokenize, hypotheses, references), resamples, seed)
-
-
-def chrf(
-    hypotheses: Sequence[str], references: Sequence[References], *, resamples: int = 1000, seed: int = 1
-) -> Measure:
-    """Return corpus chrF2 (Popović 2015), 0 to 100, as sacreBLEU computes it: orders up to 6, β = 2."""
-    return _measured(_corpus_statistics(_chrf_scorer(), hypotheses, references), resamples, seed)
-
-
-def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Sequence[References]) -> Statistics:
-    found = _corpus_statistics(_bleu_scorer(tokenize), hypotheses, references)
+    found = _corpus_statistics(bleu_scorer(tokenize), hypotheses, references)
     rows = list(_in_nfc(hypotheses, references))
     sides = ("answer", (answer for answer, _ in rows)), ("target", (gold for _, golds in rows for gold in golds))
     short = (f"no {side} has four tokens" for side, texts in sides if not has_four_tokens(texts, tokenize))
@@ -288,7 +266,7 @@ def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Seque
 
 def has_four_tokens(texts: Iterable[str], tokenize: str = "13a") -> bool:
     """Whether a text has four tokens of sacreBLEU; BLEU needs them, because it counts sequences of four."""
-    scorer: Any = _bleu_scorer(tokenize)
+    scorer: Any = bleu_scorer(tokenize)
     return any(len(scorer.tokenizer(text.rstrip()).split()) >= scorer.max_ngram_order for text in texts)
 
 
@@ -309,18 +287,8 @@ def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], reference
     return Statistics(np.array(statistics, dtype=np.float64), score, str(scorer.get_signature()))
 
 
-def check_bleu_tokenizer(name: str) -> None:
-    """Raise SettingsError unless sacreBLEU has this tokenizer and can use it."""
-    _bleu_scorer(name)
-
-
-def _chrf_scorer() -> CHRF:
-    from sacrebleu import CHRF
-
-    return CHRF()
-
-
-def _bleu_scorer(tokenize: str) -> BLEU:
+def bleu_scorer(tokenize: str) -> BLEU:
+    """Return what computes BLEU. Raises SettingsError unless sacreBLEU has this tokenizer and can use it."""
     from sacrebleu import BLEU
 
     if tokenize not in BLEU.TOKENIZERS:
@@ -353,34 +321,22 @@ def row_statistics(
     match name:
         case "exact_match" | "sequence_error_rate":
             matches = exact_matches(hypotheses, references)
-            return _ratio(matches if name == "exact_match" else 1 - matches, np.ones_like(matches))
+            return ratio(matches if name == "exact_match" else 1 - matches, np.ones_like(matches))
         case "token_error_rate":
-            return _ratio(*nearest_errors(hypotheses, references, split_tokens))
+            return ratio(*nearest_errors(hypotheses, references, split_tokens))
         case "word_error_rate":
-            return _ratio(*nearest_errors(hypotheses, references, str.split))
+            return ratio(*nearest_errors(hypotheses, references, str.split))
         case "char_error_rate":
-            return _ratio(*nearest_errors(hypotheses, references, str))
+            return ratio(*nearest_errors(hypotheses, references, str))
         case "bleu":
             return _bleu_statistics(bleu_tokenize, hypotheses, references)
-        case "chrf":
-            return _corpus_statistics(_chrf_scorer(), hypotheses, references)
+        case "chrf":  # chrF2 (Popović 2015), orders up to 6
+            from sacrebleu import CHRF
+
+            return _corpus_statistics(CHRF(), hypotheses, references)
         case _:
             what, expected = f"the metric {name!r} cannot be computed from texts", ", ".join(NAMES)
             raise SettingsError(what, expected=expected)
-
-
-def measure(
-    name: str,
-    hypotheses: Sequence[str],
-    references: Sequence[References],
-    split_tokens: Callable[[str], Sequence[Hashable]],
-    *,
-    bleu_tokenize: str = "13a",
-    resamples: int = 1000,
-) -> Measure:
-    """Return one metric of NAMES with its interval; see `row_statistics`."""
-    found = row_statistics(name, hypotheses, references, split_tokens, bleu_tokenize=bleu_tokenize)
-    return _measured(found, resamples, seed=1)
 
 
 def quick_metric(
@@ -390,7 +346,7 @@ def quick_metric(
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
     """Return the value of one metric, without the time for its interval. Where BLEU is undefined, it is 0."""
-    found = measure(name, hypotheses, references, split_tokens, resamples=1)
+    found = measured(row_statistics(name, hypotheses, references, split_tokens), resamples=1)
     return found.value if found.undefined is None else 0.0
 
 

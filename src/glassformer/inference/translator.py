@@ -36,16 +36,13 @@ class Translation:
     """The answer to one text.
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
-    `finished` is False when the answer was cut off at `max_new_tokens`; the JSON then has words for it, `cut_off`.
+    `finished` is False when the answer was cut off at `max_new_tokens`.
     `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
     the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
     n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`), from a
     search that returns all answers of the beam it was calibrated with; None: it is not known. `left_out` says why a job
-    left the answer empty, `held_back` that it did so because the answer is too uncertain, and `answer_set` are answers
-    of which one is right with the probability that was requested. From a job: `from_lexicon`, the answer is that of a
-    lexicon and not of the model; `alignment`, pairs of a source token and a token of the answer (numbers from 0), with
-    `source_tokens`; `rivals`, the most probable other tokens at each token and the `<eos>`, with their
-    log-probabilities. The JSON has what is there of these and of `probability`.
+    left the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), with
+    `source_tokens`, if a job was to align them. The JSON has what is there of these and of `probability`.
     """
 
     text: str
@@ -59,15 +56,28 @@ class Translation:
     alternatives: tuple[Translation, ...] = ()
     probability: float | None = None
     left_out: str = ""
-    held_back: str = ""
-    answer_set: tuple[str, ...] | None = None
-    from_lexicon: bool = False
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
-    rivals: tuple[tuple[tuple[str, float], ...], ...] = ()
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the answer was left out because it is too uncertain: it has a probability."""
+        return bool(self.left_out) and self.probability is not None
+
+    @property
+    def from_lexicon(self) -> bool:
+        """Whether the answer is that of a lexicon and not of the model: a text without tokens."""
+        return bool(self.text) and not self.tokens
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
+        known = {
+            "probability": self.probability,
+            "left_out": self.left_out,
+            "from_lexicon": self.from_lexicon or None,
+            "source_tokens": list(self.source_tokens),
+            "alignment": [list(pair) for pair in self.alignment],
+        }
         return {
             "text": self.text,
             "score": self.score,
@@ -78,21 +88,7 @@ class Translation:
             "unknown": list(self.unknown),
             "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | self._if_known()
-
-    def _if_known(self) -> dict[str, Any]:
-        values = {
-            "probability": self.probability,
-            "cut_off": "" if self.finished else "at the maximum number of tokens",
-            "left_out": self.left_out,
-            "held_back": self.held_back,
-            "from_lexicon": self.from_lexicon or None,
-            "source_tokens": list(self.source_tokens),
-            "alignment": [list(pair) for pair in self.alignment],
-            "rivals": [[list(rival) for rival in rivals] for rivals in self.rivals],
-        }
-        known = {name: value for name, value in values.items() if value not in (None, "", [])}
-        return known if self.answer_set is None else known | {"answer_set": list(self.answer_set)}
+        } | {name: value for name, value in known.items() if value not in (None, "", [])}
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,8 @@ class DataSettings(_Frozen):
     max_source_length: Positive = _setting(512, "maximum number of tokens in a source; longer rows are left out")
     max_target_length: Positive = _setting(512, "maximum number of tokens in a target; longer rows are left out")
     strip_controls: bool = _setting(False, "training: whether control and invisible characters are removed")
-    min_ratio: float | None = _setting(None, "training: minimum of target characters / source characters", gt=0)
-    max_ratio: float | None = _setting(None, "training: maximum of target characters / source characters", gt=0)
     drop_contradictions: bool = _setting(False, "training: whether a source keeps its target of highest frequency only")
     drop_duplicates: bool = _setting(False, "training: whether rows that repeat an earlier one are dropped")
-    hallucinate: Annotated[float, Field(ge=0)] = _setting(
-        0.0, "training: hallucinated rows per row, with another stem (Anastasopoulos and Neubig 2019)"
-    )
     valid_fraction: Fraction = _setting(0.1, "fraction of the rows held out for validation")
     max_valid_rows: Positive = _setting(1000, "maximum number of rows held out for validation")
     split_seed: NotNegative | None = _setting(None, "random seed of the rows held out; unset: training.seed")

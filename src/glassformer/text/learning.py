@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
-from glassformer.text.blocks import count_characters
 from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark
@@ -31,12 +30,8 @@ def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> 
     """
     if settings.preset == "ascii68":
         return _ascii68(settings, inputs)
-    learned: Learned = {}
-    if settings.kind == "characters":
-        pieces = sorted(_frequent(count_characters(texts, settings), settings))
-    else:
-        normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
-        pieces, learned = _LEARNERS[settings.kind](normalized, settings)
+    normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
+    pieces, learned = _LEARNERS[settings.kind](normalized, settings)
     specials = _specials(settings, has_inputs=bool(inputs))
     return Tokenizer(settings, Vocabulary.from_pieces(pieces, specials, input_tokens(inputs)), learned, inputs)
 
@@ -115,6 +110,10 @@ def _ascii68(settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
     return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {}, inputs)
 
 
+def _characters(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
+    return sorted(_frequent(_count(texts), settings)), {}
+
+
 def _words(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
     words = _frequent(_count(text.split() for text in texts), settings)
     capacity = _capacity(settings, minimum=1 if settings.unknown else len(words))
@@ -147,6 +146,7 @@ def _bytes(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], L
 
 
 _LEARNERS: dict[TokenKind, Callable[[Iterator[str], SideSettings], tuple[list[str], Learned]]] = {
+    "characters": _characters,
     "words": _words,
     "subwords": _subwords,
     "bytes": _bytes,

@@ -37,14 +37,13 @@ def model_card(
         if finished.calibrated
         else ""
     )
-    invented = f", and {data.hallucinated_rows:,} hallucinated from them" if data.hallucinated_rows else ""
     return f"""# A model by glassformer
 
 It turns `{data.column_labels[0]}` into `{data.column_labels[1]}`.
 
 | | |
 |---|---|
-| trained on | `{data.table}`: {data.train_rows:,} rows{invented}; {data.valid_rows:,} held out |
+| trained on | `{data.table}`: {data.train_rows:,} rows; {data.valid_rows:,} held out |
 | rows | {counts} (`ledger.jsonl` lists each row that was not kept) |
 {_cleaning(settings.data, data)}\
 {tested}{_overlaps(prepared.overlaps)}\
@@ -80,8 +79,6 @@ def _cleaning(chosen: DataSettings, data: TrainingData) -> str:
     changed = f"{counted(data.changed_rows, 'row')} changed"
     parts = [
         *([f"control characters removed ({changed})"] if chosen.strip_controls else []),
-        *([f"target / source characters at least {chosen.min_ratio:g}"] if chosen.min_ratio is not None else []),
-        *([f"target / source characters at most {chosen.max_ratio:g}"] if chosen.max_ratio is not None else []),
         *(["contradictions dropped"] if chosen.drop_contradictions else []),
         *(["duplicates dropped"] if chosen.drop_duplicates else []),
     ]

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from glassformer.errors import ModelFileError, RunError, SettingsError, first_fault
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.container import Arrays, read_tensors, write_tensors
-from glassformer.ship.storage.modelfile import tokenizers_from_dict
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.text import Tokenizer
 from glassformer.training.processes import Processes
 
 RESUME_FORMAT = "glassformer-resume/2"
@@ -56,7 +54,8 @@ class SavedRun(BaseModel):
     """What the resume file says about a run: the JSON parts of the file, typed.
 
     `data` has the fingerprint of the pairs, which never changes, and describes the tables. It and `environment`, what
-    computes the run, are only compared when the run is resumed. `tokenizers` are those of `tokenizers_to_dict`.
+    computes the run, are only compared when the run is resumed. `tokenizers` are those of `tokenizers_to_dict`, and are
+    not learned again. `damage` says what is wrong with the newest checkpoint, if this is the previous one.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -66,16 +65,7 @@ class SavedRun(BaseModel):
     settings: Settings
     tokenizers: dict[str, Any]
     environment: dict[str, str] = {}
-    _damage: str | None = PrivateAttr(default=None)
-
-    @property
-    def damage(self) -> str | None:
-        """What is wrong with the newest checkpoint, if this is the previous one."""
-        return self._damage
-
-    def tokenizer_pair(self) -> tuple[Tokenizer, Tokenizer]:
-        """The tokenizers of source and target, which are not learned again: another library version may differ."""
-        return tokenizers_from_dict(self.tokenizers)
+    damage: str | None = Field(default=None, exclude=True)
 
 
 def save_resume(
@@ -123,14 +113,6 @@ def is_before_first(directory: RunDirectory) -> bool:
     if not directory.history.exists():
         return not directory.model.exists()
     return directory.resume.name.encode() not in directory.history.read_bytes()
-
-
-def newest_step(path: Path) -> int | None:
-    """Return the step of the newest checkpoint that can be read; None if there is none."""
-    try:
-        return read_resume(path).position.step
-    except ModelFileError:
-        return None
 
 
 def load_resume(
@@ -186,7 +168,7 @@ def _read_newest(path: Path) -> tuple[Arrays, SavedRun]:
         except ModelFileError:
             error.hint = "there is no other checkpoint: restore it, or start a new run from the model with --init"
             raise error from None
-        saved._damage = ": ".join(filter(None, (error.what, error.got)))
+        saved.damage = ": ".join(filter(None, (error.what, error.got)))
         return tensors, saved
 
 

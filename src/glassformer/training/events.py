@@ -82,14 +82,6 @@ class Restored(Event):
 
 
 @dataclass(frozen=True)
-class Spiked(Event):
-    """The loss of update `step` was far above the `usual` one; both are label-smoothed, in nats per token."""
-
-    loss: float
-    usual: float
-
-
-@dataclass(frozen=True)
 class Split(Event):
     """A batch did not fit into memory: parts of at most `max_tokens` tokens are computed one after the other.
 

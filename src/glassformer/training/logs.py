@@ -1,10 +1,8 @@
 """The events of a run for TensorBoard. The loop of training knows nothing of it.
 
-    log = open_log("tensorboard", "run")
-    for event in run:
-        log(event)
-
-A log that cannot be written never ends a training: it says so once, and the training continues without it.
+log = TensorBoard("run")
+for event in run:
+    log(event)
 """
 
 from __future__ import annotations
@@ -16,40 +14,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import MissingExtraError, UsageError, quoted
-from glassformer.training.events import Event
-
-METRICS = {
-    "progress": ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second"),
-    "validated": ("loss",),
-}
-
-
-def open_log(name: str, run: str | Path, on_failure: Callable[[str], None] | None = None) -> Log:
-    """Return a log ("tensorboard", the only one) for the events of the run in a directory. Nothing is written yet.
-
-    `on_failure` gets the sentence of a failure, once; by default it is a RuntimeWarning. Raises UsageError for another
-    name, MissingExtraError when the library is not installed.
-    """
-    if name != "tensorboard":
-        hint = "send the events to it: for event in train(…), in docs/resume.md" if name == "mlflow" else None
-        raise UsageError(f"there is no log {quoted(name)}", expected="tensorboard", hint=hint)
-    try:
-        import tensorboardX.event_file_writer  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("--log tensorboard", package="tensorboardX", extra=name) from None
-    return Log(Path(run) / name, on_failure or _warn)
+from glassformer.errors import MissingExtraError
+from glassformer.training.events import Event, Finished, Progress, Stopped, Validated
 
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
-class Log:
-    """Writes event files for TensorBoard, next to the history of the run. The last event of a run closes it."""
+class TensorBoard:
+    """Writes event files into the folder `tensorboard` of a run. The last event of a run closes them.
 
-    def __init__(self, folder: Path, on_failure: Callable[[str], None]) -> None:
-        self.folder, self._on_failure = folder, on_failure
+    A file that cannot be written never ends a training: `on_failure` gets the sentence of the failure, once, and the
+    training continues without it. Raises MissingExtraError when the library is not installed.
+    """
+
+    def __init__(self, run: str | Path, on_failure: Callable[[str], None] = _warn) -> None:
+        try:
+            import tensorboardX.event_file_writer  # noqa: F401
+        except ImportError:
+            raise MissingExtraError("--tensorboard", package="tensorboardX", extra="tensorboard") from None
+        self.folder, self._on_failure = Path(run) / "tensorboard", on_failure
         self._file: Any = None
         self._has_failed = False
 
@@ -58,32 +43,34 @@ class Log:
         if self._has_failed:
             return
         try:
-            self._write(event.to_json())
+            self._write(event)
         except Exception as error:  # of a library: whatever it is, the training continues
             self._has_failed = True
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
             self._on_failure(f"the log for tensorboard is not complete; the training continues without it: {reason}")
 
-    def _write(self, fields: dict[str, Any]) -> None:
+    def _write(self, event: Event) -> None:
         from tensorboardX.event_file_writer import EventsWriter
-        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.event_pb2 import Event as FileEvent
         from tensorboardX.summary import scalar
 
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = EventsWriter(str(self.folder / "events"))
-        for name, value in _scalars(fields).items():
-            self._file.write_event(Event(wall_time=time.time(), step=fields["step"], summary=scalar(name, value)))
+        for name, value in _scalars(event).items():
+            if math.isfinite(value):
+                self._file.write_event(FileEvent(wall_time=time.time(), step=event.step, summary=scalar(name, value)))
         self._file.flush()
-        if fields["event"] in ("finished", "stopped"):
+        if isinstance(event, Finished | Stopped):
             self._file.close()
 
 
-def _scalars(event: dict[str, Any]) -> dict[str, float]:
-    """The numbers of an event by their name in a log; those that are not finite are left out."""
-    kind = event["event"]
-    group = {"progress": "train", "validated": "valid"}.get(kind)
-    found = {f"{group}/{name}": event[name] for name in METRICS.get(kind, ())}
-    if kind == "validated":
-        found[f"valid/{event['metric']}"] = event["value"]
-    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+def _scalars(event: Event) -> dict[str, float]:
+    """The numbers of an event by their name in the log."""
+    match event:
+        case Progress():
+            names = ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second")
+            return {f"train/{name}": getattr(event, name) for name in names}
+        case Validated():
+            return {"valid/loss": event.loss, f"valid/{event.metric}": event.value}
+    return {}

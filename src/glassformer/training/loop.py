@@ -29,7 +29,6 @@ from glassformer.training.events import (
     Restored,
     Saved,
     Skipped,
-    Spiked,
     Split,
     Started,
     Stopped,
@@ -99,7 +98,6 @@ class Run:
         self.changes = changes
         self.validator = Validator(prepared, self.updater.computation, processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
-        self._skipped_in_a_row = 0
         self._meter = Meter()
 
     def stop(self) -> None:
@@ -122,11 +120,10 @@ class Run:
         with self.output.held():
             self._open_directory()
             self._begun = True
-            with self.output.naming_newest():
-                for event in self._events():
-                    self._finished = isinstance(event, Finished)
-                    self.output.event(event)
-                    yield event
+            for event in self._events():
+                self._finished = isinstance(event, Finished)
+                self.output.event(event)
+                yield event
 
     # Events
 
@@ -176,7 +173,7 @@ class Run:
                 is_due = position.step % validate_every == 0 or reason is not None
                 if is_due or is_time:
                     yield from self._progress()
-                if self._skipped_in_a_row >= MAX_SKIPPED:
+                if self._meter.skipped_in_a_row >= MAX_SKIPPED:
                     yield self._restore()
                     reason = None
                     break
@@ -254,7 +251,7 @@ class Run:
         """Update the weights with the rows of some batches: one step."""
         sums = self.updater.update(batches, self.position.step + 1, self.position.seconds)
         self.position.step += 1
-        self._meter.add(self.position.step, batches, sums)
+        self._meter.updates.append(Update(self.position.step, batches, sums))
         return sums
 
     # Numbers that are not finite, and too little memory
@@ -277,7 +274,7 @@ class Run:
             position.go_to(Position())
         position.seconds, position.rate_factor, position.max_tokens = seconds, factor, limit
         self.updater.take(position)
-        self._skipped_in_a_row = 0
+        self._meter.skipped_in_a_row = 0
         return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
 
     def _skipped(self, update: Update) -> Skipped:
@@ -298,20 +295,14 @@ class Run:
         return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
     def _progress(self) -> Iterator[Event]:
-        """Yield the means since the last time, each update that was skipped, and each loss that was unusual."""
-        step, seconds = self.position.step, self.position.seconds
-        updates, reading = list(self._meter.updates), self._meter.read()
+        """Yield the means since the last time, and each update that was skipped."""
+        reading = self._meter.read()
         for update in reading.skipped:
             yield self._skipped(update)
-        steps = {update.step for update in reading.skipped}
-        for update in updates:
-            self._skipped_in_a_row = self._skipped_in_a_row + 1 if update.step in steps else 0
-        for at, loss, usual in reading.spikes:
-            yield Spiked(at, seconds, loss, usual)
         if reading.n_tokens:
             yield Progress(
-                step,
-                seconds,
+                self.position.step,
+                self.position.seconds,
                 epoch=self.position.epoch,
                 loss=reading.loss,
                 perplexity=math.exp(min(700.0, reading.plain)),

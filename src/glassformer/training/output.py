@@ -16,7 +16,7 @@ from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Calibration, Metrics
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import newest_step
+from glassformer.training.checkpoints import read_resume
 from glassformer.training.events import Event, Finished
 from glassformer.training.prepare import Prepared
 
@@ -34,30 +34,30 @@ class Output:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the directory; at the end, without a model, the run that was to be replaced is there again."""
+        """Hold the directory; at the end, without a model, the run that was to be replaced is there again.
+
+        The error of a file that cannot be written says from which checkpoint the run can be resumed.
+        """
         if not self.writes:
             yield
             return
         with self.directory.locked():
             try:
                 yield
+            except WriteError as error:
+                if self.directory.is_held:
+                    error.hint = f"{error.hint}; {self._newest()}"
+                raise
             finally:
                 self.directory.restore_replaced()
 
-    @contextlib.contextmanager
-    def naming_newest(self) -> Iterator[None]:
-        """Let the error of a file that cannot be written say from which checkpoint the run can be resumed."""
+    def _newest(self) -> str:
+        path = self.directory.resume
         try:
-            yield
-        except WriteError as error:
-            if self.writes and self.directory.is_held:
-                path = self.directory.resume
-                step = newest_step(path)
-                rest = "the run has no checkpoint yet"
-                if step is not None:
-                    rest = f"then use --resume: the checkpoint of step {step:,} is complete ({path})"
-                error.hint = f"{error.hint}; {rest}"
-            raise
+            step = read_resume(path).position.step
+        except ModelFileError:
+            return "the run has no checkpoint yet"
+        return f"then use --resume: the checkpoint of step {step:,} is complete ({path})"
 
     def restore_previous(self) -> None:
         """Replace the newest checkpoint, which is damaged, by the previous one."""
@@ -96,23 +96,19 @@ class Output:
 
     def snapshot(self, weights: Arrays, step: int) -> None:
         """Write a snapshot of the weights, which is kept."""
-        if self.writes:
-            self.directory.check_locked()
-            self.prepared.model_file(weights, Metrics(step=step)).save(self.directory.snapshot(step))
+        self._save(self.directory.snapshot(step), weights, Metrics(step=step))
 
     def best(self, weights: Arrays, metrics: Metrics, errors: dict[str, Any]) -> None:
         """Write the best weights so far as the model of the run, and its wrong answers."""
+        self._save(self.directory.model, weights, metrics)
         if self.writes:
-            self.directory.check_locked()
-            self.prepared.model_file(weights, metrics).save(self.directory.model)
             self.directory.discard_replaced()
-            write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
+            self._write_errors(errors)
 
     def checkpoint(self, weights: Arrays, metrics: Metrics, step: int, keep: int) -> None:
         """Write validated weights, and delete all but the newest `keep`."""
         if self.writes and keep:
-            self.directory.check_locked()
-            self.prepared.model_file(weights, metrics).save(self.directory.checkpoint(step))
+            self._save(self.directory.checkpoint(step), weights, metrics)
             for old in self.directory.kept_checkpoints()[:-keep]:
                 old.unlink()
 
@@ -120,11 +116,18 @@ class Output:
         self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None, calibration: Calibration | None
     ) -> None:
         """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
+        if self.writes and errors is not None:
+            self.directory.check_locked()
+            self._write_errors(errors)
+        self._save(self.directory.model, weights, metrics, calibration)
+
+    def _save(self, path: Path, weights: Arrays, metrics: Metrics, calibration: Calibration | None = None) -> None:
         if self.writes:
             self.directory.check_locked()
-            if errors is not None:
-                write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
-            self.prepared.model_file(weights, metrics, calibration).save(self.directory.model)
+            self.prepared.model_file(weights, metrics, calibration).save(path)
+
+    def _write_errors(self, errors: dict[str, Any]) -> None:
+        write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
 
     def card(self, finished: Finished) -> None:
         """Write the model card. The previous checkpoint of a run that has ended is not needed."""

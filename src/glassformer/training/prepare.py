@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.column_settings import held_out_columns
-from glassformer.data.corpus import Corpus, Encoded, Sequences, Tokenizers, encode_pairs, encode_training, spread
-from glassformer.data.hallucinated import MIN_STEM, hallucinate, stems
+from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode, spread
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.splits import Overlap, TrainedSources, held_rows, source_hashes
@@ -36,6 +35,7 @@ MAX_UNKNOWN = 0.2  # of the tokens of one side
 LEARNED_ROWS = 1_000_000
 """Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
 
+_SAMPLED = "the tokens are learned from {:,} of {:,} rows, evenly spaced"
 _COUNTED_KINDS = ("characters", "bytes")
 
 
@@ -134,36 +134,38 @@ def prepare(
     """
     _check_rows(table)
     data = settings.data
+    hashes = source_hashes(table.pairs)
     held_out = np.empty(0, np.int64)
     if valid is None:
-        choice = data.valid_fraction, data.max_valid_rows, settings.split_seed
-        held_out = held_rows(source_hashes(table.pairs), *choice)
+        held_out = held_rows(hashes, data.valid_fraction, data.max_valid_rows, settings.split_seed)
+    others = np.delete(np.arange(len(table.pairs)), held_out)
     ledger = Ledger()
     for read in (table, valid):
         if read is not None:
             ledger.include(read.ledger)
 
-    notes = _sample_notes(table, held_out, settings, tokenizers)
-    tokenizers = _tokenizers(table, held_out, settings, tokenizers, grow=grow)
-    encoded = encode_training(table, held_out, tokenizers, settings)
+    is_sampled = tokenizers is None and _is_sampled(len(others), settings)
+    notes = (_SAMPLED.format(LEARNED_ROWS, len(others)),) if is_sampled else ()
+    sample = others[spread(len(others), LEARNED_ROWS)] if is_sampled else others
+    tokenizers = _tokenizers(table, sample, settings, tokenizers, grow=grow)
+    encoded = encode(table, others, tokenizers, settings)
+    _check_lengths(encoded, settings, table.path)
     train = encoded.corpus
     _record_too_long(encoded, table, settings, ledger)
     counts = train.source.counts(len(tokenizers[0])), train.target.counts(len(tokenizers[1]))
     _check_unknown(counts, len(train), tokenizers, table.path)
     validated, rows = (table, held_out) if valid is None else (valid, np.arange(len(valid.pairs)))
-    held = encode_pairs(validated, rows, tokenizers, settings)
+    held = encode(validated, rows, tokenizers, settings)
     _record_too_long(held, validated, settings, ledger)
     valid_pairs = [validated.pairs[row] for row in rows.tolist() if row not in held.left_out]
     _check_rows_left(train, table.path, ledger)
-    trained = encoded.trained if earlier is None else encoded.trained | earlier
+    trained = TrainedSources(np.unique(np.delete(hashes, [*held_out.tolist(), *encoded.left_out])))
+    trained = trained if earlier is None else trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
     overlaps += [Overlap.of(trained, test.path, test.pairs)] if test else []
-    record = _training_data(table, valid, train, counts, len(valid_pairs), tokenizers, ledger)
+    tables = tables_of(table, valid)
+    record = _training_data(table, tables, train, counts, len(valid_pairs), tokenizers, ledger)
     sources = {"sources_digest": trained.digest, "valid_overlap": overlaps[0].rows if valid_pairs else None}
-    invented = _hallucinated(table, held_out, tokenizers, settings, without=(table, valid, test))
-    if len(invented):
-        notes = (*notes, f"{len(invented):,} rows are hallucinated from {len(train):,} (data.hallucinate)")
-        train, sources = train.then(invented), sources | {"hallucinated_rows": len(invented)}
     return Prepared(
         settings,
         *tokenizers,
@@ -176,7 +178,7 @@ def prepare(
         tuple(overlaps),
         test.ledger if test else Ledger(),
         notes,
-        tables_of(table, valid),
+        tables,
     )
 
 
@@ -200,36 +202,9 @@ def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
         )
 
 
-def _hallucinated(
-    table: Table,
-    held_out: NDArray[np.int64],
-    tokenizers: Tokenizers,
-    settings: Settings,
-    without: Sequence[Table | None],
-) -> Corpus:
-    """Return the hallucinated rows that are set. Raises TableError for rows that nothing can be hallucinated from."""
-    n_rows = round(settings.data.hallucinate * (len(table.pairs) - len(held_out)))
-    if not n_rows:
-        return Corpus(Sequences.pack([]), Sequences.pack([]))
-    pairs, kinds = list(_Others(table.pairs, held_out)), {side.settings.kind for side in tokenizers}
-    taken = {pair.source for each in without if each for pair in each.pairs}
-    invented = hallucinate(pairs, n_rows, settings.training.seed, taken) if kinds == {"characters"} else []
-    if len(invented) < n_rows / 2:
-        n_usable = sum(1 for pair in pairs if stems(pair))
-        found = f"{n_usable:,} of {len(pairs):,} rows keep {MIN_STEM} characters of their source"
-        raise TableError(
-            "rows cannot be hallucinated from this table",
-            where=table.path,
-            got=found if kinds == {"characters"} else f"tokens of {' and '.join(sorted(kinds))}",
-            expected="characters, and targets that keep the stem of their source, as in inflection",
-            hint="--set data.hallucinate=0",
-        )
-    return encode_pairs(replace(table, pairs=invented), np.arange(len(invented)), tokenizers, settings).corpus
-
-
 def _training_data(
     table: Table,
-    valid: Table | None,
+    tables: Mapping[str, str],
     train: Corpus,
     counts: tuple[list[int], list[int]],
     n_valid: int,
@@ -237,12 +212,12 @@ def _training_data(
     ledger: Ledger,
 ) -> TrainingData:
     """Return the record of the training data for the model file."""
-    separate: dict[str, Any] = {} if valid is None else {"valid_fingerprint": fingerprint(valid.pairs)}
+    separate: dict[str, Any] = {"valid_fingerprint": tables["valid"]} if "valid" in tables else {}
     seen_length, seen = learn_seen(train.source.ids, train.source.lengths)
     return TrainingData(
         table=shown(table.path),
         columns=table.taken,
-        fingerprint=fingerprint(table.pairs),
+        fingerprint=tables["table"],
         **separate,
         rows=ledger.counts(),
         changed_rows=ledger.changed,
@@ -266,6 +241,21 @@ def _record_too_long(encoded: Encoded, table: Table, settings: Settings, ledger:
             ledger.drop(table.rows[row], table.file(row), Fault(reason, f"{n_tokens} tokens, of at most {limit}"))
 
 
+def _check_lengths(encoded: Encoded, settings: Settings, path: str) -> None:
+    """Raise TableError when more than half of the rows are longer than a limit."""
+    limits = settings.max_source_tokens, settings.max_target_tokens
+    for side, n_tokens, limit in zip(("source", "target"), encoded.n_tokens, limits, strict=True):
+        n_long = int((n_tokens > limit).sum())
+        if 2 * n_long > len(n_tokens):
+            larger = int(1.25 * np.quantile(n_tokens, 0.95)) + 1
+            raise TableError(
+                f"more than half of the {side}s are longer than the limit",
+                where=path,
+                got=f"{n_long:,} of {len(n_tokens):,} have more than {limit} tokens",
+                hint=f"--set data.max_{side}_length={larger} (and model.max_length, where positions are learned)",
+            )
+
+
 def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers: Tokenizers, path: str) -> None:
     for side, counts_of_side, tokenizer in zip(("source", "target"), counts, tokenizers, strict=True):
         unknown = tokenizer.vocabulary.unk_id
@@ -286,42 +276,17 @@ def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers:
 
 
 def _tokenizers(
-    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
+    table: Table, rows: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
 ) -> Tokenizers:
-    """Return the tokenizers that are given, or grow or learn them."""
+    """Return the tokenizers that are given, or grow or learn them from some rows."""
     if given is not None and not grow:
         return given
-    pairs, tokens = table.pairs, settings.tokens
-    if given is not None:
-        return grow_both(given, _Others(pairs, held), tokens)
-    if not _is_sampled(n_rows := len(pairs) - len(held), settings):
-        return learn_both(_Others(pairs, held), tokens, table.inputs)
-    rows = np.delete(np.arange(len(pairs), dtype=np.int32), held)[spread(n_rows, LEARNED_ROWS)]
-    return learn_both([pairs[row] for row in rows.tolist()], tokens, table.inputs)
-
-
-def _sample_notes(
-    table: Table, held: NDArray[np.int64], settings: Settings, given: Tokenizers | None
-) -> tuple[str, ...]:
-    """Return a note if tokens are learned from a sample of rows."""
-    n_rows = len(table.pairs) - len(held)
-    if given is not None or not _is_sampled(n_rows, settings):
-        return ()
-    return (f"the tokens are learned from {LEARNED_ROWS:,} of {n_rows:,} rows, evenly spaced",)
+    pairs = [table.pairs[row] for row in rows.tolist()]
+    return (
+        learn_both(pairs, settings.tokens, table.inputs) if given is None else grow_both(given, pairs, settings.tokens)
+    )
 
 
 def _is_sampled(n_rows: int, settings: Settings) -> bool:
     kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
     return n_rows > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
-
-
-@dataclass(frozen=True)
-class _Others(Iterable[Pair]):
-    """All pairs but some."""
-
-    pairs: Sequence[Pair]
-    without: NDArray[np.int64]
-
-    def __iter__(self) -> Iterator[Pair]:
-        without = set(self.without.tolist())
-        return (pair for index, pair in enumerate(self.pairs) if index not in without)

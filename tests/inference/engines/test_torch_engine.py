@@ -352,19 +352,6 @@ def test_a_batch_that_does_not_fit_into_memory_is_computed_in_halves(monkeypatch
         engine.score(pairs)
 
 
-def test_a_search_that_does_not_fit_into_memory_is_done_in_halves() -> None:
-    tried = []
-
-    def search_batch(rows: Sequence[int]) -> list[int]:
-        tried.append(len(rows))
-        if len(rows) > 2:
-            raise RuntimeError("MPS backend out of memory")
-        return [10 * row for row in rows]
-
-    found = list(engine_of(random_model())._halving([[3, 1, 2], [0]], search_batch))
-    assert (found, tried) == ([([3], [30]), ([1, 2], [10, 20]), ([0], [0])], [3, 1, 2, 1])
-
-
 def test_attention_on_a_gpu_is_not_that_of_cudnn() -> None:
     was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
     try:

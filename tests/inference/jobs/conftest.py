@@ -23,6 +23,7 @@ class Shouting:
     settings: Settings = field(default_factory=Settings)
     max_source_length: int = LIMIT
     inputs: tuple[()] = ()
+    model_files: tuple[()] = ()
     calls: list[list[str]] = field(default_factory=list)
 
     def translate(

@@ -169,13 +169,13 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     from pyarrow import parquet
 
     out = tmp_path / "out.parquet"
-    layout = Layout("parquet", kept=("id",), scores=True)
+    layout = Layout("parquet", kept=("id",), confidence=True)
     interrupted(job_of(table, out, layout=layout), 2)
     job = job_of(table, out, layout=layout)
     run(job, resume=True)
     rows = parquet.read_table(out).to_pylist()
     assert [(row["id"], row["translation"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]
-    assert rows[0]["token_scores"] == [-1.0]
+    assert rows[0]["probability"] is None
     assert files(tmp_path) == {"out.parquet"}
 
 
@@ -279,14 +279,6 @@ def test_two_processes_do_not_write_one_output(table, tmp_path):
         for how in ({}, {"resume": True}, {"overwrite": True}):
             assert refused(job_of(table, out), **how).what == "another process is writing this output"
     assert refused(job_of(table, out)).what == "an interrupted job is here; nothing was written"
-
-
-def test_on_a_file_system_without_locks_a_job_is_done(table, tmp_path, monkeypatch):
-    def no_locks(*_arguments: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
-    assert run(job_of(table, tmp_path / "out.csv"))[-1] == 200
 
 
 # Faults

@@ -48,54 +48,34 @@ def test_json_lines_are_read_again_as_they_were(rows):
     assert found == [{"id": kept, "translation": answer} for kept, answer in rows]
 
 
-def test_scores_are_those_of_the_answer_and_of_its_tokens():
-    assert written(Layout("csv", kept=("id",), scores=True), [("7", "a")]).splitlines() == [
-        "id,translation,score,token_scores",
-        "7,a,-0.5,-0.5 -0.125",
-    ]
-    (line,) = written(Layout("jsonl", kept=("id",), scores=True), [("7", "a")]).splitlines()
-    assert json.loads(line) == {"id": "7", "translation": "a", "score": -0.5, "token_scores": [-0.5, -0.125]}
+@pytest.mark.parametrize(
+    ("out", "input_format", "full", "columns", "expected"),
+    [
+        (None, "plain text", False, False, "lines"),
+        (None, "plain text", False, True, "tsv"),
+        (None, "CSV", False, False, "lines"),
+        (None, "CSV", False, True, "csv"),
+        (None, "JSON Lines", False, True, "jsonl"),
+        ("a.parquet", "CSV", False, False, "parquet"),
+        ("a.TSV", "CSV", False, True, "tsv"),
+        ("a.txt", "CSV", False, True, "csv"),
+        (None, "CSV", True, False, "jsonl"),
+        ("a.json", "plain text", True, False, "jsonl"),
+        ("a.csv.gz", "plain text", False, False, "csv"),
+        ("a.gz", "plain text", False, False, "lines"),
+    ],
+)
+def test_the_format_is_that_of_the_output_or_of_the_input(out, input_format, full, columns, expected):
+    assert choose_format(out and Path(out), input_format, full=full, columns=columns) == expected
 
 
 @pytest.mark.parametrize(
-    ("requested", "out", "input_format", "full", "columns", "expected"),
-    [
-        (None, None, "plain text", False, False, "lines"),
-        (None, None, "plain text", False, True, "tsv"),
-        (None, None, "CSV", False, False, "lines"),
-        (None, None, "CSV", False, True, "csv"),
-        (None, None, "TSV", False, True, "tsv"),
-        (None, None, "JSON Lines", False, True, "jsonl"),
-        (None, "a.parquet", "CSV", False, False, "parquet"),
-        (None, "a.TSV", "CSV", False, True, "tsv"),
-        (None, "a.txt", "CSV", False, True, "csv"),
-        ("lines", "a.csv", "CSV", False, False, "lines"),
-        ("jsonl", "a.csv", "CSV", False, True, "jsonl"),
-        (None, None, "CSV", True, False, "jsonl"),
-        (None, "a.json", "plain text", True, False, "jsonl"),
-        (None, "a.csv.gz", "plain text", False, False, "csv"),
-        (None, "a.gz", "plain text", False, False, "lines"),
-    ],
+    ("out", "full", "message"),
+    [("a.csv", True, "are JSON Lines"), ("a.parquet.gz", False, "Parquet is compressed by itself")],
 )
-def test_the_format_is_the_requested_one_or_that_of_the_output_or_of_the_input(
-    requested, out, input_format, full, columns, expected
-):
-    path = None if out is None else Path(out)
-    assert choose_format(requested, path, input_format, full=full, columns=columns) == expected
-
-
-@pytest.mark.parametrize(
-    ("requested", "out", "full", "columns", "message"),
-    [
-        ("lines", None, True, False, "are JSON Lines"),
-        (None, "a.csv", True, False, "are JSON Lines"),
-        (None, "a.parquet.gz", False, False, "Parquet is compressed by itself"),
-        ("parquet", "a.gz", False, False, "Parquet is compressed by itself"),
-    ],
-)
-def test_formats_that_conflict_are_refused(requested, out, full, columns, message):
+def test_formats_that_conflict_are_refused(out, full, message):
     with pytest.raises(UsageError, match=message):
-        choose_format(requested, None if out is None else Path(out), "plain text", full=full, columns=columns)
+        choose_format(Path(out), "plain text", full=full, columns=False)
 
 
 def test_the_column_of_answers_has_a_name_of_its_own():

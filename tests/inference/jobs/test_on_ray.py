@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
@@ -96,7 +97,7 @@ def ray(monkeypatch) -> StandIn:
 
 
 def output_of(table: Path, workers: Workers, num_beams: int = 5) -> str:
-    out, layout = io.BytesIO(), Layout("csv", scores=True, kept=("id",))
+    out, layout = io.BytesIO(), Layout("jsonl", full=True, kept=("id",))
     given, search = Input(str(table), "text", keep=("id",)), Search(DecodingSettings(num_beams=num_beams), long="stop")
     try:
         with given.open() as opened:
@@ -117,7 +118,7 @@ def table(tmp_path) -> Path:
 def test_answers_and_scores_are_those_of_one_process_in_order(table, ray):
     found = output_of(table, OnRay(lambda _files: Deciding(), []))  # type: ignore[arg-type,return-value]
     assert found == output_of(table, Here(Deciding()))  # type: ignore[arg-type]
-    assert len({line.split(",")[2] for line in found.splitlines()[1:]}) > 1
+    assert len({json.loads(line)["score"] for line in found.splitlines()}) > 1
     assert (ray.waiting, ray.most) == (set(), on_ray.TASKS * 3)
 
 
@@ -126,8 +127,8 @@ def test_rows_before_an_error_are_written_and_tasks_after_it_are_cancelled(table
     with pytest.raises(TooLongError):
         output_of(table, OnRay(lambda _files: Shouting(), []))  # type: ignore[arg-type,return-value]
     assert not ray.waiting
-    written = table.with_suffix(".out").read_text().splitlines()[1:]
-    assert [line.split(",")[0] for line in written] == [str(n) for n in range(len(written))]
+    written = [json.loads(line) for line in table.with_suffix(".out").read_text().splitlines()]
+    assert [line["kept"]["id"] for line in written] == [str(n) for n in range(len(written))]
     assert 1450 <= len(written) <= 1500
     ray.dies = True
     with pytest.raises(RunError, match=r"the task of rows 1 to 50 failed") as caught:

@@ -75,8 +75,6 @@ seeds = st.integers(0, 2**32 - 1)
 alphas = st.sampled_from([0.0, 0.6, 1.0, 2.5])
 
 
-# --- A27 ---
-
 A, B, X, Y, END = range(5)
 NEVER = -math.inf
 GARDEN_PATH: dict[Ids, dict[int, float]] = {(): {A: 0.6, B: 0.4}, (A,): {X: 0.5, Y: 0.5}, (B,): {X: 0.9, Y: 0.1}}
@@ -173,12 +171,6 @@ def test_what_is_smaller_than_half_the_margin_changes_no_answer(
         return (np.array(toy(sentence, ids)) + noise).tolist()  # type: ignore[no-any-return]
 
     assert [answer.ids for answer in searched(disturbed)] == [answer.ids for answer in answers]
-
-
-# --- What may be an answer ---
-
-
-# --- Slots ---
 
 
 def test_impossible_tokens_take_slots_but_never_become_answers() -> None:

@@ -120,9 +120,8 @@ def calibrated(model_file: ModelFile, texts: Sequence[str] = ("ab cd", "the cat"
     seen = {"seen_length": n, "seen_strings": base64.b64encode(bits).decode(), "longest_source": 30}
     counts = {"sources": 100, "right": 50, "unusual": 3, "unusual_right": 0}
     calibration = Calibration(
-        weights=(-0.5, 0.3, 0.1, 0.1), num_beams=model_file.settings.decoding.num_beams, fingerprint="0",
-        right_distances=(), **counts,
-    )  # fmt: skip
+        weights=(-0.5, 0.3, 0.1, 0.1), num_beams=model_file.settings.decoding.num_beams, fingerprint="0", **counts
+    )
     return replace(model_file, data=model_file.data.model_copy(update=seen), calibration=calibration)
 
 

@@ -174,7 +174,7 @@ def test_typing_gives_the_answer_and_its_probability(window: Window, translator:
     for text in ("abc", "gfedcba", "d"):
         window.type("")
         window.page.keyboard.type(text)
-        (right,) = translate_stream(translator, [text], confidence=True)
+        (right,) = translate_stream(translator, [text], min_confidence=0.0)
         assert right.probability is not None
         window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
         assert f"model’s probability {percent(right.score)}" in window.answer

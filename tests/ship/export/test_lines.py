@@ -57,7 +57,7 @@ def test_a_program_gives_the_probability_that_translate_gives(run: Any, members:
     model_file, path = calibrated(make_model(seed=7, members=members)), tmp_path / "model.safetensors"
     model_file.save(path)
     data = "".join(f"{text}\n" for text in make_texts(model_file) if len(text) <= 40).encode()
-    right = answer_to("translate", path, "-", "--confidence", "--json", stdin=data).out.splitlines()
+    right = answer_to("translate", path, "-", "--min-confidence", "0", "--json", stdin=data).out.splitlines()
     expected = [json.loads(line).get("probability") for line in right]
     assert len({p for p in expected if p is not None}) > 4
     in_json = "".join(f"{json.dumps(line)}\n" for line in data.decode().splitlines()).encode()

@@ -133,13 +133,6 @@ def _command(*words: str) -> None:
     main()
 
 
-@contextlib.contextmanager
-def many(server: Running, number: int) -> Iterator[list[socket.socket]]:
-    """Connections that say nothing."""
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(server.connect()) for _ in range(number)]
-
-
 def read_answer(opened: socket.socket) -> tuple[int, Any]:
     """The status and the JSON of one answer."""
     answer = HTTPResponse(opened)

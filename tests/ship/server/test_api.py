@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from glassformer.errors import RunError, TextError
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.inference.rivals import with_rivals
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.limits import BODY_BYTES, TEXTS, Limits, error_body
 from glassformer.ship.server.served import Served, find_example
@@ -50,25 +49,8 @@ def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(c
     translated, refused = (
         client.post("/api/translate", json=body).json() for body in ({"texts": ["abc"]}, {"text": "abc"})
     )
-    assert translated["translations"][0].keys() - {"cut_off"} == shown[0]["translations"][0].keys()
+    assert translated["translations"][0].keys() == shown[0]["translations"][0].keys()
     assert refused == shown[1]
-
-
-def test_rivals_are_those_of_the_translator(client: TestClient, served: Served) -> None:
-    found = client.post("/api/translate", json={"texts": ["abc", ""], "rivals": 2}).json()["translations"]
-    wanted = with_rivals(served.translator, ["abc", ""], served.translator.translate(["abc", ""]), 2)
-    assert found == [json.loads(json.dumps(answer.to_json())) for answer in wanted]
-    assert {len(rivals) for rivals in found[0]["rivals"]} == {2}
-    assert client.post("/api/translate", json={"texts": ["abc"], "rivals": 33}).status_code == 422
-
-
-def test_an_answer_that_was_cut_off_says_so_in_words(client: TestClient) -> None:
-    request = {"texts": ["abc", "", "gfedcba"], "num_return_sequences": 5}
-    found = client.post("/api/translate", json=request).json()["translations"]
-    answers = [answer for first in found for answer in (first, *first["alternatives"])]
-    assert {answer["finished"] for answer in answers} == {True, False}
-    for answer in answers:
-        assert answer.get("cut_off", "") == ("" if answer["finished"] else "at the maximum number of tokens")
 
 
 def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(

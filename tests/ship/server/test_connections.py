@@ -17,7 +17,7 @@ pytest.importorskip("resource")
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.server.limits import Limits
 from glassformer.ship.server.run import HEAD_BYTES
-from tests.ship.server.serving import GUARD, Running, many, post_request, read_all, read_answer, running
+from tests.ship.server.serving import GUARD, Running, post_request, read_all, read_answer, running
 from tests.untrained import character_model
 
 
@@ -26,14 +26,6 @@ def patient(model_path: Path) -> Iterator[Running]:
     """A server with the default limits, but for slow clients on a slow machine, and a maximum of 4 MB."""
     with running(model_path, body_bytes=4_000_000, body_seconds=GUARD) as server:
         yield server
-
-
-@pytest.mark.medium
-def test_a_server_with_more_idle_connections_than_files_answers_and_says_little(patient: Running) -> None:
-    with many(patient, 300):
-        for _ in range(5):
-            assert patient.get() == {"status": "ok"}
-        assert patient.complaints() == ""
 
 
 def test_a_body_without_end_is_refused_and_the_others_are_served(patient: Running) -> None:

@@ -46,6 +46,7 @@ def test_the_names_are_listed_and_each_model_describes_itself(client: TestClient
 
 
 def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, models: list[Served]) -> None:
+    assert models[0].worker is models[1].worker
     expected = [served.translator.translate(["abc"])[0] for served in models]
     assert expected[0] != expected[1]
     for name, answer in ((None, expected[0]), ("one", expected[0]), ("other", expected[1])):
@@ -68,10 +69,6 @@ def test_a_model_that_is_not_served_is_404_with_the_names(client: TestClient) ->
         assert answer.status_code == 404
         error = answer.json()["error"]
         assert (error["got"], error["expected"]) == ("'../secret'", "one, other")
-
-
-def test_models_share_one_worker(models: list[Served]) -> None:
-    assert models[0].worker is models[1].worker
 
 
 def test_a_model_has_the_name_of_its_run_its_file_or_the_one_that_is_given(model_path: Path, tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from starlette.testclient import TestClient
 
 from glassformer.before.members import train
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import Settings
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import CHANGED, Served
 from glassformer.ship.storage.modelfile import ModelFile
+from tests import tiny
 
 PAIRS = dates(40, seed=5)
 TEXT = PAIRS[0][0]
@@ -25,17 +25,12 @@ TEXT = PAIRS[0][0]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    sides = {side: {"kind": "characters"} for side in ("source", "target")}
-    layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
     often = {"validate_every": 2, "validate_rows": 4, "steps": 4}
-    chosen = Settings.model_validate(
-        {
-            "data": {"valid_fraction": 0.2},
-            "tokens": sides | {"shared": False},
-            "model": {"d_model": 16, "d_ff": 16, "n_heads": 2, "tied_embeddings": "target"} | layers,
-            "training": {"batch_tokens": 200, "precision": "float32"} | often,
-            "decoding": {"num_beams": 1, "max_new_tokens": 8},
-        }
+    chosen = tiny.settings(
+        data={"valid_fraction": 0.2},
+        model={"d_model": 16, "d_ff": 16},
+        training={"batch_tokens": 200, "precision": "float32"} | often,
+        decoding={"num_beams": 1, "max_new_tokens": 8},
     )
     train(PAIRS, chosen, folder, device="cpu").finish()
     return folder
@@ -54,12 +49,10 @@ def client_of(run: Path) -> TestClient:
 def answers(client: TestClient) -> dict[str, Any]:
     trace = client.post("/api/trace", json={"text": TEXT, "history": True}).json()
     translated = client.post("/api/translate", json={"texts": [TEXT]}).json()["translations"][0]
-    plain = client.post("/api/trace", json={"text": TEXT}).json()
     return {
         "translated": (translated["text"], round(translated["score"], 3)),
         "traced": (trace["translation"], round(trace["search"]["beam"]["answers"][0]["score"], 3)),
         "hash": trace["provenance"]["model_hash"],
-        "hash without history": plain["provenance"]["model_hash"],
         "history": trace["training"],
         "errors": trace["errors"],
         "notices": trace["notices"],
@@ -88,18 +81,12 @@ def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is
     with client_of(run) as client:
         before = answers(client)
         assert before["traced"] == before["translated"]
-        assert before["hash"] == before["hash without history"]
-        assert (before["history"]["validations"] != [], before["errors"]["rows"] > 0, before["notices"]) == (
-            True,
-            True,
-            [],
-        )
+        assert before["history"]["validations"]
+        assert before["errors"]["rows"] > 0
+        assert before["notices"] == []
         change(run / "model.safetensors")
         after = answers(client)
-    assert (after["translated"], after["traced"], after["hash"]) == tuple(
-        before[name] for name in ("translated", "traced", "hash")
-    )
-    assert (after["history"], after["errors"], after["notices"]) == (None, None, [CHANGED])
+    assert after == before | {"history": None, "errors": None, "notices": [CHANGED]}
 
 
 def test_a_run_that_is_replaced_while_its_history_is_read_does_no_harm(

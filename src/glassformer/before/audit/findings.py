@@ -9,18 +9,16 @@ from typing import Any, Literal
 from glassformer.data.tables import Table
 from glassformer.errors import counted, shortened
 from glassformer.ship.storage.files import shown
-from glassformer.text.inputs import readable
+from glassformer.text.inputs import readable, split
 
 Role = Literal["train", "valid", "test"]
-Severity = Literal["error", "warning", "info"]
+Severity = Literal["error", "warning"]
 Side = Literal["source", "target"]
 Kind = Literal[
     "pair overlap",
-    "shifted lines",
-    "row numbers",
     "wrong decoding",
+    "row numbers",
     "source overlap",
-    "near overlap",
     "contradictions",
     "duplicates",
     "repeated headers",
@@ -28,22 +26,17 @@ Kind = Literal[
     "rows left out",
     "too long",
     "length ratio",
-    "few targets",
     "copies",
     "control characters",
-    "mixed scripts",
-    "mixed Unicode forms",
-    "white space at the ends",
     "look-alike characters",
-    "other digits",
-    "token loss",
-    "rare characters",
+    "white space at the ends",
+    "unknown tokens",
 ]
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+ERRORS: frozenset[Kind] = frozenset({"pair overlap", "wrong decoding"})
 SIDES: tuple[Side, Side] = ("source", "target")
 N_EXAMPLES = 3
-_SINGULAR = {"have": "has", "are": "is", "repeat": "repeats", "cannot": "cannot"}
+_SINGULAR = {"have": "has", "are": "is", "repeat": "repeats"}
 _QUOTED = 120  # characters of a text in an example
 
 
@@ -61,7 +54,7 @@ class Example:
     note: str = ""
 
     @classmethod
-    def of(cls, table: Table, index: int, note: str = "") -> Example:
+    def of(cls, table: Table, index: int, note: str) -> Example:
         """Return the example of kept pair `index` (from 0) of a table."""
         pair = table.pairs[index]
         source, target = (shortened(text, _QUOTED) for text in (readable(pair.source, table.inputs), pair.target))
@@ -72,14 +65,11 @@ class Example:
 class Finding:
     """One finding: `count` of `total` rows of the table at path `table`.
 
-    For "rare characters" both are numbers of different characters, for "few targets" `count` is that of targets.
-
-    `text` says what was found, `advice` what to do. `option` is the option or command that does it, or None where only
-    an edit of the table helps.
+    `text` says what was found, `advice` what to do. `option` is the option that does it, or None where only an edit of
+    the table helps.
     """
 
     kind: Kind
-    severity: Severity
     table: str
     side: Side | None
     count: int
@@ -88,6 +78,11 @@ class Finding:
     advice: str
     option: str | None
     examples: tuple[Example, ...]
+
+    @property
+    def severity(self) -> Severity:
+        """An error makes a training or its scores worthless."""
+        return "error" if self.kind in ERRORS else "warning"
 
 
 @dataclass(frozen=True)
@@ -104,49 +99,17 @@ class TableSummary:
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """The lengths of the texts of one side of the table to train on.
-
-    `unit` is "characters" or a kind of token, without special tokens. `percentiles` has "min", "5", "50", "95", "99"
-    and "max". `histogram` has (first length, last length, rows) of each interval. `limit` is the maximum number of
-    tokens that training keeps, or None for characters.
-    """
-
-    side: Side
-    unit: str
-    mean: float
-    percentiles: dict[str, int]
-    histogram: tuple[tuple[int, int, int], ...]
-    limit: int | None
-
-
-@dataclass(frozen=True)
 class Audit:
-    """The audit of the tables of a training. `findings` are sorted by severity.
-
-    `best_exact_match` is the best exact match on the table to train on when one answer of each source is right.
-    `recipe` has the settings that the token counts depend on. `notes` say what was examined on a sample only.
-    """
+    """The audit of the tables of a training. `findings` begin with the errors."""
 
     tables: tuple[TableSummary, ...]
     findings: tuple[Finding, ...]
-    lengths: tuple[Lengths, ...]
-    recipe: dict[str, Any]
-    best_exact_match: float
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no finding is an error or a warning."""
-        return all(finding.severity == "info" for finding in self.findings)
-
-    def count(self, severity: Severity) -> int:
-        """Return the number of findings of a severity."""
-        return sum(finding.severity == severity for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the audit as JSON values; `format` changes with their meaning."""
-        return {"format": "glassformer-audit/1", "is_clean": self.is_clean, **_json(asdict(self))}
+        findings = [{"severity": finding.severity, **asdict(finding)} for finding in self.findings]
+        tables = [asdict(table) for table in self.tables]
+        return {"format": "glassformer-audit/1", "tables": _json(tables), "findings": _json(findings)}
 
 
 def _json(value: Any) -> Any:
@@ -160,7 +123,6 @@ def _json(value: Any) -> Any:
 
 def about_rows(
     kind: Kind,
-    severity: Severity,
     table: Table,
     side: Side | None,
     rows: Sequence[int],
@@ -168,47 +130,30 @@ def about_rows(
     advice: str,
     option: str | None = None,
     note: Callable[[int], str] = lambda _: "",
-    n_examples: int = N_EXAMPLES,
+    count: int | None = None,
 ) -> Iterator[Finding]:
     """Yield a finding about kept pairs, by index, of which the first ones are examples; nothing about no pairs.
 
-    `text` follows their number, and begins with a verb in the plural. `note(i)` is what is wrong with pair i.
+    `text` follows their number, or `count`, and begins with a verb in the plural. `note(i)` is what is wrong with
+    pair i.
     """
     if len(rows):
-        shown = tuple(Example.of(table, int(row), note(int(row))) for row in rows[:n_examples])
-        total = len(table.pairs)
-        found = rows_that(text, len(rows), total)
-        yield Finding(kind, severity, table.path, side, len(rows), total, found, advice, option, shown)
+        n_rows, total = len(rows) if count is None else count, len(table.pairs)
+        examples = tuple(Example.of(table, row, note(row)) for row in rows[:N_EXAMPLES])
+        yield Finding(kind, table.path, side, n_rows, total, rows_that(n_rows, total, text), advice, option, examples)
 
 
-def severities_text(audit: Audit) -> str:
-    """Return the number of findings of each severity as text."""
-    counts = {severity: audit.count(severity) for severity in SEVERITIES}
-    named = (
-        f"{count:,} {severity if count == 1 or severity == 'info' else severity + 's'}"
-        for severity, count in counts.items()
-        if count
-    )
-    return ", ".join(named) or "nothing was found"
-
-
-def fraction_text(count: int, total: int) -> str:
-    """Return a number of rows, and their fraction."""
-    return f"{count:,} of {counted(total, 'row')} ({_percent(count / max(1, total))})"
-
-
-def rows_that(text: str, count: int, total: int) -> str:
+def rows_that(count: int, total: int, text: str) -> str:
     """Return a number of rows with their fraction, and a text that begins with a verb, in its form for that number."""
     verb, _, rest = text.partition(" ")
-    return f"{fraction_text(count, total)} {verb_of(count, verb)} {rest}"
+    percent = "less than 0.05" if 0 < count / total < 0.0005 else f"{100 * count / total:.1f}"
+    form = _SINGULAR[verb] if count == 1 else verb
+    return f"{count:,} of {counted(total, 'row')} ({percent} %) {form} {rest}"
 
 
-def verb_of(count: int, verb: str) -> str:
-    """Return the form of a verb for a number."""
-    return _SINGULAR[verb] if count == 1 else verb
-
-
-def _percent(fraction: float) -> str:
-    if 0 < fraction < 0.0005:
-        return "less than 0.05 %"
-    return f"{100 * fraction:.1f} %"
+def texts_of_side(table: Table, side: Side, *, features: bool = True) -> list[str]:
+    """Return the texts of a side. Those of a source with several inputs are joined, with the features or without."""
+    if side == "target" or not table.inputs:
+        return [getattr(pair, side) for pair in table.pairs]
+    n_cells = len([one for one in table.inputs if features or one.kind == "text"])
+    return [" ".join(split(pair.source)[:n_cells]) for pair in table.pairs]

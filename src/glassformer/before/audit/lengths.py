@@ -1,78 +1,33 @@
-"""The lengths of the texts, what the limits leave out, and pairs whose lengths do not fit together."""
+"""Findings about lengths and tokens: rows over the limits, pairs that do not fit together, unknown tokens."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.before.audit.findings import (
-    N_EXAMPLES,
-    Example,
-    Finding,
-    Lengths,
-    Side,
-    about_rows,
-    fraction_text,
-)
+from glassformer.before.audit.characters import describe
+from glassformer.before.audit.findings import SIDES, Finding, Side, about_rows, texts_of_side
+from glassformer.data.splits import hold_out
 from glassformer.data.tables import Table
-from glassformer.errors import counted
+from glassformer.paper.settings import Settings
+from glassformer.text import Tokenizer, learn_both
 
-Counts = NDArray[np.int64]
-
-N_INTERVALS = 10
-PERCENTILES = (5, 50, 95, 99)
 FAR_OUT = 5.0  # robust standard deviations from the expected length
 MIN_FACTOR = 2.0  # minimum factor between the expected and the actual length
 MIN_ROWS = 50  # rows from which the expected length is estimated
-WINDOW, MIN_WINDOW, MAX_SHIFT = 500, 100, 3  # rows that are compared at once; maximum shift in rows
-MIN_CORRELATION, MIN_GAIN = 0.4, 0.3
+_BATCH = 4096  # texts whose ids are in memory at once
 
 
-def summarize(side: Side, unit: str, lengths: Counts, limit: int | None) -> Lengths:
-    """Return the summary of some lengths. At least one is needed."""
-    low, high = int(lengths.min()), int(lengths.max())
-    named = {str(percent): int(np.percentile(lengths, percent, method="lower")) for percent in PERCENTILES}
-    return Lengths(
-        side, unit, float(lengths.mean()), {"min": low, **named, "max": high}, _histogram(lengths, low, high), limit
-    )
-
-
-def _histogram(lengths: Counts, low: int, high: int) -> tuple[tuple[int, int, int], ...]:
-    """Return (first, last, rows) of at most N_INTERVALS intervals of equal width, the last one up to the maximum."""
-    top = max(low, int(np.percentile(lengths, 99, method="lower")))
-    width = max(1, math.ceil((top - low + 1) / N_INTERVALS))
-    starts = list(range(low, top + 1, width))
-    ends = [start - 1 for start in starts[1:]] + [high]
-    counts = np.bincount(np.searchsorted(starts, lengths, side="right") - 1, minlength=len(starts))
-    return tuple((start, end, int(count)) for start, end, count in zip(starts, ends, counts, strict=True))
-
-
-def find_too_long(table: Table, side: Side, kind: str, lengths: Counts, limit: int) -> Iterator[Finding]:
-    """Yield a finding for rows that have more tokens than a limit, the longest ones first."""
-    found = np.flatnonzero(lengths > limit)
-    return about_rows(
-        "too long",
-        "warning",
-        table,
-        side,
-        found[np.argsort(-lengths[found], kind="stable")].tolist(),
-        f"have a {side} of more than {limit:,} {kind}, the limit data.max_{side}_length; training leaves them out",
-        "a higher limit keeps them, and needs more memory; or split these texts in the table",
-        f"--set data.max_{side}_length={int(lengths.max())}",
-        lambda index: f"{lengths[index]:,} {kind}",
-    )
-
-
-def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[Finding]:
+def find_length_ratio(table: Table) -> Iterator[Finding]:
     """Yield a finding for pairs in characters whose target is far longer or shorter than its source lets expect.
 
     The target has about `ratio` characters for each of the source, with a variance that grows with the length (Gale
     and Church 1993). Ratio and deviation are medians, so that wrong pairs do not change them.
     """
+    source, target = (np.array([*map(len, texts_of_side(table, side, features=False))]) for side in SIDES)
     if len(source) < MIN_ROWS:
         return
     ratio = float(np.median(target / source))
@@ -83,79 +38,64 @@ def find_length_ratio(table: Table, source: Counts, target: Counts) -> Iterator[
     factor = (np.maximum(target, expected) + 1) / (np.minimum(target, expected) + 1)
     distance = np.abs(deviation - center) / scale
     found = np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR))
-    if not len(found):
-        return
-    option, n_dropped = _ratio_option(target / source, found)
     yield from about_rows(
         "length ratio",
-        "warning",
         table,
         "target",
-        found[np.argsort(-distance[found], kind="stable")].tolist(),
+        _longest_first(found, distance),
         f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)",
-        "read the examples; where source and target are not translations of each other, correct or drop the rows"
-        + (f" (the option drops {counted(n_dropped, 'row')} of these, and no other)" if n_dropped else ""),
-        option if n_dropped else None,
-        lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
+        "read the examples; where source and target are not translations of each other, correct or drop the rows",
+        note=lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
     )
 
 
-def _ratio_option(ratios: NDArray[np.float64], found: Counts) -> tuple[str, int]:
-    """Return the option that drops as many of the found rows as it can without others, and their number."""
-    others = np.delete(ratios, found)
-    low, high = (math.floor(others.min() * 100) / 100, math.ceil(others.max() * 100) / 100)
-    n_low, n_high = int((ratios < low).sum()), int((ratios > high).sum())
-    options = [f"--set data.min_ratio={low:g}"] * (n_low > 0) + [f"--set data.max_ratio={high:g}"] * (n_high > 0)
-    return " ".join(options), n_low + n_high
+def learn_tokenizers(table: Table, settings: Settings, *, has_valid: bool) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers that training would learn: from the rows that it does not hold out."""
+    pairs = table.pairs
+    if not has_valid and len(pairs) > 1:
+        data = settings.data
+        kept, _ = hold_out(pairs, data.valid_fraction, data.max_valid_rows, settings.split_seed)
+        pairs = [pairs[index] for index in kept]
+    return learn_both(pairs, settings.tokens, table.inputs)
 
 
-def find_shift(table: Table, source: Counts, target: Counts) -> Iterator[Finding]:
-    """Yield a finding when the lengths of sources correlate better with those of targets a few rows away."""
-    shifts: dict[int, list[int]] = {}
-    x, y = np.log(source + 1.0), np.log(target + 1.0)
-    for start, end in _windows(len(source)):
-        own = _correlation(x[start:end], y[start:end])
-        others = {k: _shifted(x, y, start, end, k) for k in range(-MAX_SHIFT, MAX_SHIFT + 1) if k}
-        best = max(others, key=lambda k: others[k])
-        gain = max(MIN_GAIN, 6 / math.sqrt(end - start))  # six standard deviations of a correlation by accident
-        if others[best] > MIN_CORRELATION and others[best] > own + gain:
-            shifts.setdefault(best, []).append(start)
-    if not shifts:
-        return
-    offset = max(shifts, key=lambda k: len(shifts[k]))
-    first = min(min(starts) for starts in shifts.values())
-    n_rows = sum(end - start for start, end in _windows(len(source)) if any(start in at for at in shifts.values()))
-    distance = f"{counted(abs(offset), 'row')} {'below' if offset > 0 else 'above'}"
-    yield Finding(
-        "shifted lines",
-        "error",
-        table.path,
-        "target",
-        n_rows,
-        len(source),
-        f"in {fraction_text(n_rows, len(source))}, a source's length fits the target {distance} better than its own, "
-        f"from about row {table.rows[first]:,}",
-        "one of the columns or files lacks a line there, or has one more: correct it, and compare the numbers of lines",
-        None,
-        tuple(Example.of(table, index) for index in range(first, min(first + N_EXAMPLES, len(source)))),
+def find_in_tokens(table: Table, side: Side, tokenizer: Tokenizer, limit: int) -> Iterator[Finding]:
+    """Yield findings for rows that have more tokens than the limit, the longest ones first, and for unknown tokens."""
+    kind, unk_id = tokenizer.settings.kind, tokenizer.vocabulary.unk_id
+    lengths, unknown = np.zeros(len(table.pairs), np.int64), []
+    for start in range(0, len(table.pairs), _BATCH):
+        batch = [getattr(pair, side) for pair in table.pairs[start : start + _BATCH]]
+        for row, ids in enumerate(tokenizer.encode_many(batch), start):
+            lengths[row] = len(ids)
+            if unk_id in ids:
+                unknown.append(row)
+    yield from about_rows(
+        "too long",
+        table,
+        side,
+        _longest_first(np.flatnonzero(lengths > limit), lengths),
+        f"have a {side} of more than {limit:,} {kind}, the limit data.max_{side}_length; training leaves them out",
+        "a higher limit keeps them, and needs more memory; or split these texts in the table",
+        f"--set data.max_{side}_length={lengths.max()}",
+        lambda row: f"{lengths[row]:,} {kind}",
+    )
+
+    def note(row: int) -> str:
+        pieces = list(dict.fromkeys(tokenizer.unknown(getattr(table.pairs[row], side))))
+        return ", ".join(describe(piece) if len(piece) == 1 else repr(piece[:40]) for piece in pieces[:4])
+
+    yield from about_rows(
+        "unknown tokens",
+        table,
+        side,
+        unknown,
+        f"have a {side} with {'words' if kind == 'words' else 'characters'} that have no token",
+        "they are read as <unk> in a source and can never be in an answer: correct them in the table, train on more "
+        "rows that have them, or use tokens that represent every text",
+        f"--set tokens.{side}.kind=bytes",
+        note,
     )
 
 
-def _windows(n_rows: int) -> list[tuple[int, int]]:
-    """Return (start, end) of windows over all rows; the last rows belong to the last window."""
-    if n_rows < MIN_WINDOW:
-        return []
-    starts = list(range(0, max(1, n_rows - WINDOW + 1), WINDOW))
-    return [*pairwise(starts), (starts[-1], n_rows)]
-
-
-def _shifted(x: NDArray[np.float64], y: NDArray[np.float64], start: int, end: int, shift: int) -> float:
-    low, high = max(start, -shift), min(end, len(y) - shift)
-    return _correlation(x[low:high], y[low + shift : high + shift])
-
-
-def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Return Pearson's correlation, 0 where one of the two does not vary."""
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return 0.0
-    return float(np.corrcoef(x, y)[0, 1])
+def _longest_first(rows: NDArray[np.intp], lengths: NDArray[Any]) -> list[int]:
+    return rows[np.argsort(-lengths[rows], kind="stable")].tolist()  # type: ignore[no-any-return]

@@ -1,20 +1,18 @@
-"""The short audit before each training: the worst findings that take little time, as at most three lines."""
+"""The short audit before each training: the first findings that take little time, as at most three lines."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from glassformer.before.audit.characters import looks_misdecoded
-from glassformer.before.audit.findings import SIDES, verb_of
-from glassformer.before.audit.pairs import Rows, all_cells
-from glassformer.before.audit.reading import has_row_numbers, header_rows
-from glassformer.before.audit.splits import shared_pairs
-from glassformer.data.cleaning import Groups, has_control
+from glassformer.before.audit.characters import find_control, find_misdecoded
+from glassformer.before.audit.findings import SIDES, Finding
+from glassformer.before.audit.reading import find_headers, find_row_numbers
+from glassformer.before.audit.rows import find_contradictions, find_duplicates, find_overlap
+from glassformer.data.cleaning import Groups
 from glassformer.data.corpus import spread
-from glassformer.data.tables import Pair, Table
-from glassformer.errors import counted
+from glassformer.data.tables import Table
 
 MAX_LINES = 3
 MAX_ROWS = 100_000
@@ -27,7 +25,10 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     if n_rows > MAX_ROWS:
         indices = spread(n_rows, MAX_ROWS).tolist()
         table = table.chosen(indices, [table.pairs[i] for i in indices])
-    shown = list(islice(_lines(table, others), MAX_LINES))
+    shown = [
+        finding.text if finding.table == table.path else f"{finding.table}: {finding.text}"
+        for finding in islice(_findings(table, others), MAX_LINES)
+    ]
     if shown and n_rows > MAX_ROWS:
         shown[-1] += f" (of a sample of {MAX_ROWS:,} of the {n_rows:,} rows)"
     if shown and table.format != "python":
@@ -35,27 +36,16 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     return shown
 
 
-def _lines(table: Table, others: Sequence[Table]) -> Iterator[str]:
+def _findings(table: Table, others: Sequence[Table]) -> Iterator[Finding]:
     for side in SIDES:
-        if has_row_numbers(table, side):
-            yield f"the {side}s are row numbers, probably an index: choose the columns with --source and --target"
-    pairs, texts = Rows(table).pairs, all_cells(table).pairs
+        yield from find_row_numbers(table, side)
     for other in others:
-        if n := len(shared_pairs(pairs, Rows(other).pairs)):
-            yield f"{counted(n, 'row')} of {other.path} {verb_of(n, 'are')} trained on as well, source and target"
-    if n := _count(texts, looks_misdecoded):
-        yield f"{counted(n, 'row')} {verb_of(n, 'have')} a text that was decoded with the wrong encoding"
-    if n := len(header_rows(table)):
-        yield f"{counted(n, 'row')} {verb_of(n, 'repeat')} the header"
-    groups = Groups(pairs)
-    if n := groups.n_contradictions:
-        best = f"with one right answer a row, exact match cannot exceed {100 * groups.best_exact_match:.2f} %"
-        yield f"{counted(n, 'row')} have a source with several targets: {best}"
-    if n := int(groups.is_repetition.sum()):
-        yield f"{counted(n, 'row')} {verb_of(n, 'repeat')} an earlier row"
-    if n := _count(texts, has_control):
-        yield f"{counted(n, 'row')} {verb_of(n, 'have')} control or invisible characters"
-
-
-def _count(pairs: Sequence[Pair], check: Callable[[str], bool]) -> int:
-    return sum(1 for source, target in pairs if check(source) or check(target))
+        yield from (found for found in find_overlap(table, other, "test") if found.kind == "pair overlap")
+    for side in SIDES:
+        yield from find_misdecoded(table, side)
+    yield from find_headers(table)
+    groups = Groups(table.pairs)
+    yield from find_contradictions(table, groups)
+    yield from find_duplicates(table, groups)
+    for side in SIDES:
+        yield from find_control(table, side, trained=True)

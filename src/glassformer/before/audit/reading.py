@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from glassformer.before.audit.findings import Finding, Side, about_rows
-from glassformer.before.audit.pairs import only_texts
+from glassformer.before.audit.findings import Finding, Side, about_rows, texts_of_side
 from glassformer.data.tables import Table
 from glassformer.text.inputs import split
 
@@ -25,8 +24,8 @@ def has_row_numbers(table: Table, side: Side) -> bool:
     if len(table.pairs) < MIN_NUMBERS:
         return False
     numbers, rows = list[int](), table.rows
-    for pair in only_texts(table).pairs:
-        if not _WHOLE_NUMBER.fullmatch(text := getattr(pair, side)):
+    for text in texts_of_side(table, side, features=False):
+        if not _WHOLE_NUMBER.fullmatch(text):
             return False
         numbers.append(int(text))
     neighbors = (both for _, indices in table.by_file() for both in pairwise(indices))
@@ -37,12 +36,12 @@ def find_row_numbers(table: Table, side: Side) -> Iterator[Finding]:
     """Yield a finding for a side that is probably an index, such as the one that pandas writes."""
     return about_rows(
         "row numbers",
-        "warning",
         table,
         side,
         range(len(table.pairs) if has_row_numbers(table, side) else 0),
-        f"have a {side} that is one more than in the row before: this is probably an index, not a text",
-        "choose the columns with --source and --target; if the numbers are meant, as in 7 → seven, nothing",
+        f"have a {side} that is one more than in the row before, probably an index: choose the columns with --source "
+        "and --target",
+        "choose other columns; if the numbers are meant, as in 7 → seven, nothing",
     )
 
 
@@ -50,7 +49,6 @@ def find_headers(table: Table) -> Iterator[Finding]:
     """Yield a finding for rows that repeat the header, as in a file that was made of several."""
     return about_rows(
         "repeated headers",
-        "warning",
         table,
         None,
         header_rows(table),
@@ -84,7 +82,6 @@ def find_quoted(table: Table, side: Side) -> Iterator[Finding]:
         found = range(len(texts))
     return about_rows(
         "quoted cells",
-        "warning",
         table,
         side,
         found,

@@ -7,15 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from glassformer.before.recipes.synonyms import spaced, synonyms
 from glassformer.errors import SettingsError, nearest, quoted
 from glassformer.paper.settings import (
     DataSettings,
     DecodingSettings,
     ModelSettings,
-    Settings,
     TrainingSettings,
     all_settings,
     preset,
@@ -69,23 +66,17 @@ def _toml_value(text: str) -> Any:
 
 def _check_path(keys: Sequence[str]) -> None:
     """Raise SettingsError unless the keys lead from Settings to a single field."""
-    section: type[BaseModel] = Settings
-    for depth, key in enumerate(keys):
-        field = section.model_fields.get(key)
-        path = ".".join(keys[: depth + 1])
-        if field is None:
-            everywhere = [full for full in all_settings() if full.rsplit(".", 1)[-1] == keys[-1]]
-            everywhere = everywhere or [full for full in all_settings() if spaced(keys[-1]) in synonyms(full)]
-            names = everywhere or [".".join([*keys[:depth], name]) for name in section.model_fields]
-            raise SettingsError(f"there is no setting {quoted('.'.join(keys))}", hint=nearest(path, names))
-        inner = field.annotation
-        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
-        if is_section == (depth == len(keys) - 1):
-            near = path if is_section else path.rpartition(".")[0]
-            names = [full for full in all_settings() if full.startswith(near)]
-            raise SettingsError(f"{quoted('.'.join(keys))} is not a single setting", hint=nearest(path, names))
-        if is_section:
-            section = inner  # type: ignore[assignment]
+    name, known = ".".join(keys), all_settings()
+    if name in known:
+        return
+    if near := [full for full in known if full.startswith(f"{name}.") or name.startswith(f"{full}.")]:
+        raise SettingsError(f"{quoted(name)} is not a single setting", hint=nearest(name, near))
+    near = [full for full in known if full.rpartition(".")[2] == keys[-1] or spaced(keys[-1]) in synonyms(full)]
+    section = name
+    while not near:
+        section = section.rpartition(".")[0]
+        near = [full for full in known if full.startswith(section)]
+    raise SettingsError(f"there is no setting {quoted(name)}", hint=nearest(name, near))
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -95,26 +86,19 @@ def read_recipe(path: Path) -> dict[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise SettingsError("cannot read the recipe", where=str(path), got=str(error.strerror)) from None
-    except UnicodeDecodeError as error:
-        raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
-    except ValueError as error:  # the path contains NUL
-        raise SettingsError("cannot read the recipe", where=quoted(str(path)), got=str(error)) from None
+    except (OSError, ValueError) as error:  # it is not UTF-8, or its path contains NUL
+        got = getattr(error, "strerror", None) or str(error)
+        raise SettingsError("cannot read the recipe", where=str(path), got=got) from None
     try:
         recipe = tomllib.loads(text)
         base = preset(recipe.pop("preset")) if "preset" in recipe else {}
         for keys, _ in _leaves(recipe):
             _check_path(keys)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise SettingsError("the recipe is not valid TOML", where=str(path), got=str(error)) from None
     except SettingsError as error:
         error.where = str(path)
         raise
-    except ValueError:
-        raise SettingsError(
-            "the recipe is not valid TOML", where=str(path), got="a number of thousands of digits"
-        ) from None
     return merge(base, recipe)
 
 

@@ -122,8 +122,7 @@ def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precis
     does not support the model; MissingExtraError when its library is not installed.
     """
     if name not in ENGINES:
-        hint = "glassformer export --to ctranslate2" if name == "ctranslate2" else nearest(name, ENGINES)
-        raise UsageError(f"there is no engine {name!r}", hint=hint)
+        raise UsageError(f"there is no engine {name!r}", hint=nearest(name, ENGINES))
     return ENGINES[name](model_files, device, precision)
 
 
@@ -147,14 +146,14 @@ def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Eng
     from glassformer.inference.engines.numpy import NumPyEngine
 
     if device not in ("auto", "cpu"):
-        raise DeviceError(f"the numpy engine runs on the CPU, not on {device!r}", hint="--engine torch")
+        raise DeviceError(f"the numpy engine runs on the CPU, not on {device!r}", hint='engine="torch"')
     if precision not in ("auto", "float32"):
-        raise SettingsError(f"the numpy engine has no precision {precision!r}", hint="--engine torch")
+        raise SettingsError(f"the numpy engine has no precision {precision!r}", hint='engine="torch"')
     return NumPyEngine.of_files(model_files)
 
 
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
-    check_pytorch("--engine torch")
+    check_pytorch("the engine torch")
     from glassformer.devices import find_device
     from glassformer.inference.engines.torch import TorchEngine
 

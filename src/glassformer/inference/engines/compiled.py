@@ -190,23 +190,14 @@ class Compiled:
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
         log_probs = np.empty((*last.shape, self._output_width), dtype=np.float32)
-        self._step(last, cache, _address(log_probs), None)
-        return log_probs[:, :, : self._n_words]
-
-    def state(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
-        """Feed the last token of every hypothesis and return what the output projection reads."""
-        states = np.empty((last.size, self.settings.d_model), dtype=np.float32)
-        self._step(last, cache, None, _address(states))
-        return states
-
-    def _step(self, last: Int[Array, "N K"], cache: Cache, log_probs: int | None, states: int | None) -> None:
         cache.extend(self._past_width)
         last, positions = np.ascontiguousarray(last), self._positions["target"].until(cache.length)
         library().glassformer_step(
             *(self._at, _address(last), last.size, positions.ctypes.data + (cache.length - 1) * positions.strides[0]),
-            *(cache.past_at, cache.past.shape[1], cache.length, cache.sources_at, cache.lengths_at, log_probs, states),
-            cache.room(last.size * self._row_width, max(cache.longest, cache.length)),
+            *(cache.past_at, cache.past.shape[1], cache.length, cache.sources_at, cache.lengths_at),
+            *(_address(log_probs), None, cache.room(last.size * self._row_width, max(cache.longest, cache.length))),
         )
+        return log_probs[:, :, : self._n_words]
 
 
 class Cache:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,40 +96,23 @@ class NumPyEngine:
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """Return the log-probabilities of `Engine.score`."""
-        results: list[list[float]] = [[] for _ in pairs]
-
-        def read(last: Array, following: Array, state: Caches) -> Array:
-            return self._log_probs(last, state)[np.arange(len(last)), 0, following]  # type: ignore[no-any-return]
-
-        for row, scores in self._teacher_forced(pairs, read):
-            results[row] = scores.tolist()
-        return check_token_scores(results)
-
-    def states(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[tuple[int, Float[Array, "T D"]]]:
-        """Yield each pair's number and the states of the decoder that predict its target tokens after `<bos>`.
-
-        They are what the output projection of the first model reads.
-        """
-        return self._teacher_forced(pairs, lambda last, _, state: self.models[0].state(last, state.caches[0]))
-
-    def _teacher_forced(
-        self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], read: Callable[[Array, Array, Caches], Array]
-    ) -> Iterator[tuple[int, Array]]:
-        """Yield each pair's number and what is read at its target positions: a function of a token and the next one."""
 
         @np.errstate(all="ignore")
-        def read_batch(rows: Sequence[int]) -> list[Array]:
+        def score_batch(rows: Sequence[int]) -> list[list[float]]:
             sources, targets = zip(*(pairs[row] for row in rows), strict=True)
             state = Caches([model.start(sources, max(map(len, sources))) for model in self.models])
             longest = max(map(len, targets))
             ids = np.array([[*target, *[0] * (longest - len(target))] for target in targets])
-            found = []
+            scores = np.empty((len(rows), longest - 1))
             for time in range(longest - 1):
                 check_time_limit()
-                found.append(read(ids[:, time, None], ids[:, time + 1], state))
-            columns = np.stack(found, axis=1) if found else np.empty((len(rows), 0))
-            return [line[: len(target) - 1] for line, target in zip(columns, targets, strict=True)]
+                log_probs = self._log_probs(ids[:, time, None], state)
+                scores[:, time] = log_probs[np.arange(len(rows)), 0, ids[:, time + 1]]
+            return [line[: len(target) - 1].tolist() for line, target in zip(scores, targets, strict=True)]
 
+        results: list[list[float]] = [[] for _ in pairs]
         batches = plan_equal_lengths([max(len(source), len(target)) for source, target in pairs], CORE_WIDTH)
-        for rows, lines in zip(batches, self.on_every_core(read_batch, batches), strict=True):
-            yield from zip(rows, lines, strict=True)
+        for rows, lines in zip(batches, self.on_every_core(score_batch, batches), strict=True):
+            for row, line in zip(rows, lines, strict=True):
+                results[row] = line
+        return check_token_scores(results)

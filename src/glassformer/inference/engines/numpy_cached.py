@@ -308,7 +308,12 @@ class Inference:
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
-        logits = self.output(self.state(last, cache))
+        cache.grow()
+        x = self.embed("target", last.ravel(), cache.length, cache.length + 1)
+        for i, layer in enumerate(self.decoder):
+            x = layer.step(x, i, cache)
+        cache.length += 1
+        logits = self.output(x if self.decoder_norm is None else self.decoder_norm(x))
         if self.settings.copy_mechanism:
             keys, copied = cache.memory[-1]
             logits, query = (x.reshape(*last.shape, -1) for x in np.split(logits, [self.n_words], axis=1))
@@ -316,12 +321,3 @@ class Inference:
         logits -= np.maximum.reduce(logits, axis=1, keepdims=True)
         logits -= np.log(np.add.reduce(np.exp(logits), axis=1, keepdims=True))
         return logits.reshape(*last.shape, -1)
-
-    def state(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "R D"]:
-        """Feed the last token of every hypothesis and return what the output projection reads."""
-        cache.grow()
-        x = self.embed("target", last.ravel(), cache.length, cache.length + 1)
-        for i, layer in enumerate(self.decoder):
-            x = layer.step(x, i, cache)
-        cache.length += 1
-        return x if self.decoder_norm is None else self.decoder_norm(x)

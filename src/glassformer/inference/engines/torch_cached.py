@@ -6,7 +6,7 @@
     padding      the encoder computes tokens without padding; only attention reads padded sentences
     precision    in bfloat16 only products with weights are in bfloat16, the rest is in float32
 
-It is for a GPU. On a CPU the compiled search is faster (docs/performance.md).
+It is for a GPU. On a CPU the compiled search is faster.
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · t target positions so far ·
 H heads · V vocabulary · D d_model.

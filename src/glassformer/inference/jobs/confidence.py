@@ -1,4 +1,4 @@
-"""What a job does with the probability of its answers: it adds it, holds answers back, or gives sets of answers."""
+"""What a job does with the probability of its answers: it adds it, or holds answers back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from glassformer.errors import UsageError
-from glassformer.inference.confidence import answer_set, check_calibrated, set_limit
+from glassformer.inference.confidence import check_calibrated
 from glassformer.inference.translator import Translation
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
@@ -17,12 +17,10 @@ from glassformer.ship.storage.modelfile import ModelFile
 class Confidence:
     """Each answer has its probability, and one below `minimum` is left empty.
 
-    `limit` is that of the answers in a set (`inference.confidence.set_limit`), None: there are no sets. `n_answers` are
-    the answers to keep for each text, since the search has to return all of its beam.
+    `n_answers` are the answers to keep for each text, since the search has to return all of its beam.
     """
 
     minimum: float
-    limit: float | None
     n_answers: int
 
     @classmethod
@@ -31,32 +29,26 @@ class Confidence:
         model_files: Sequence[ModelFile],
         decoding: DecodingSettings,
         *,
-        minimum: float | None = None,
-        coverage: float | None = None,
+        minimum: float = 0.0,
         **search: bool,
     ) -> Self:
         """Check a request; `search` are the further arguments of `check_calibrated`.
 
-        Raises UsageError for a search that has no probability, and for numbers that are none.
+        Raises UsageError for a search that has no probability, and for a minimum that is none.
         """
-        if minimum is not None and not 0 <= minimum <= 1:
+        if not 0 <= minimum <= 1:
             what, expected = "the minimum confidence is not a probability", "a number from 0 to 1"
             raise UsageError(what, got=f"{minimum:g}", expected=expected)
-        calibration = check_calibrated(model_files, decoding, **search)
-        limit = None if coverage is None else set_limit(calibration, coverage)
-        return cls(minimum or 0.0, limit, decoding.num_return_sequences)
+        check_calibrated(model_files, decoding, **search)
+        return cls(minimum, decoding.num_return_sequences)
 
     def applied(self, answer: Translation) -> Translation:
         """Return an answer as it was requested, from one with all answers of its beam."""
         if answer.probability is None:  # an empty text, or one that was left out
             return answer
-        found = (answer, *answer.alternatives)
         changes: dict[str, Any] = {"alternatives": answer.alternatives[: self.n_answers - 1]}
-        if self.limit is not None:
-            chosen = answer_set([one.score for one in found], self.limit)
-            changes["answer_set"] = tuple(dict.fromkeys(found[i].text for i in chosen))
         if answer.probability < self.minimum:
-            parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment", "rivals")
+            parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment")
             reason = f"right with a probability of {answer.probability:.3f}, below {self.minimum:g}"
-            changes |= dict.fromkeys(parts, ()) | {"text": "", "held_back": reason}
+            changes |= dict.fromkeys(parts, ()) | {"text": "", "left_out": reason}
         return replace(answer, **changes)

@@ -33,11 +33,9 @@ class Input:
     """What a job reads.
 
     `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns
-    that are passed through, `prefix_column` has the forced start of each answer. `suffix` is the format of a stream,
-    such as ".csv"; None: decided by its first line.
-
-    `inputs` are those of a model with several. `others` are the columns of all but the first, for plain lines their
-    values. `trained` are the columns of the training of the model.
+    that are passed through. `inputs` are those of a model with several. `others` are the columns of all but the first,
+    for plain lines their values; in the same way `prefix` is the column with the forced start of each answer, or the
+    start of all. `trained` are the columns of the training of the model.
     """
 
     source: str | BinaryIO
@@ -45,14 +43,13 @@ class Input:
     inputs: Inputs = ()
     others: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    prefix_column: str | None = None
-    suffix: str | None = None
+    prefix: str | None = None
     data: DataSettings = DataSettings()  # noqa: RUF009, it is frozen
     trained: TakenColumns | None = None
 
     def __post_init__(self) -> None:
-        if self.column is None and (self.keep or self.prefix_column or self.suffix):
-            raise UsageError("plain lines have no columns to keep or to take prefixes from", hint="--column NAME")
+        if self.column is None and self.keep:
+            raise UsageError("plain lines have no columns to keep", hint="--column NAME")
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -71,9 +68,9 @@ class Input:
         columns: list[tuple[str, Kind]] = [(self.column, "text")]
         columns += [(name, "optional") for name in self.others]
         columns += [(name, "any") for name in self.keep]
-        columns += [(name, "optional") for name in (self.prefix_column,) if name is not None]
+        columns += [(name, "optional") for name in (self.prefix,) if name is not None]
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
-        return open_columns(self.source, names, self.data, kinds=kinds, suffix=self.suffix, like=self.trained)
+        return open_columns(self.source, names, self.data, kinds=kinds, like=self.trained)
 
     def scan(self) -> OpenRows:
         """Read a file once from start to end, and return what it is, with the ledger of all its rows.
@@ -91,10 +88,10 @@ class Input:
         """Whether a damaged row is an error, and not an empty row."""
         return self.column is None or self.data.bad_rows == "stop"
 
-    def job_rows(self, opened: OpenRows, rows: Sequence[InputRow], prefix: str = "") -> list[JobRow]:
-        """Return rows as those of a job; `prefix` is that of all rows without a prefix column.
+    def job_rows(self, opened: OpenRows, rows: Sequence[InputRow]) -> list[JobRow]:
+        """Return rows as those of a job; a blank or skipped row has empty cells.
 
-        A blank or skipped row has empty cells. Raises TableError for damaged rows that are not skipped.
+        Raises TableError for damaged rows that are not skipped.
         """
         if self.stops_at_damage:
             check_rows(opened, rows)
@@ -102,8 +99,8 @@ class Input:
         found = []
         for row in rows:
             cells = row.cells or ("",) * (end + 1)
-            own = prefix if self.prefix_column is None else cells[end]
-            found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), own))
+            prefix = self.prefix or "" if self.column is None or self.prefix is None else cells[end]
+            found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), prefix))
         return found
 
     def _given(self, row: InputRow) -> Source:

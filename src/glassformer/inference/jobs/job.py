@@ -43,10 +43,9 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """Translates rows in this process; with `alignments` the answers are aligned."""
+    """Translates rows in this process."""
 
     translator: Translator
-    alignments: bool = False
 
     def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, chunk by chunk."""
@@ -63,7 +62,6 @@ class Here:
             [f"row {row.number}" for row in rows],
             prefixes=prefixes if any(prefixes) else None,
             progress=on_count,
-            alignments=self.alignments,
         )
 
 
@@ -71,8 +69,7 @@ class Here:
 class Job:
     """Rows of an input, translated to an output, in order: row i of the output answers row i of the input.
 
-    `prefix` is the forced start of every answer, unless the input has a column of them. `name` says what the job is
-    (see `Progress.job`), for a job that can be resumed.
+    `name` says what the job is (see `Progress.job`), for a job that can be resumed.
     """
 
     input: Input
@@ -80,7 +77,6 @@ class Job:
     search: Search
     layout: Layout
     output: StreamOutput | FileOutput
-    prefix: str = ""
     name: dict[str, Any] | None = None
 
     def run(self, opened: OpenRows, resumed: Progress | None = None, on_count: OnCount = None) -> Iterator[Progress]:
@@ -100,7 +96,7 @@ class Job:
             if not progress.n_bytes:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
-            parts = (self.input.job_rows(opened, chunk, self.prefix) for chunk in group(opened.rows))
+            parts = (self.input.job_rows(opened, chunk) for chunk in group(opened.rows))
             found = self.workers.answered(parts, self.search, on_count)
             for rows, answers in stack.enter_context(closing(found)):
                 _add(digest, rows)
@@ -115,7 +111,7 @@ class Job:
         digest, count = hashlib.sha256(), 0
         done = islice(opened.rows, progress.rows)
         while group := list(islice(done, GROUP)):
-            _add(digest, self.input.job_rows(opened, group, self.prefix))
+            _add(digest, self.input.job_rows(opened, group))
             count += len(group)
         if progress.rows and (count, digest.hexdigest()) != (progress.rows, progress.digest):
             raise RunError(
@@ -136,7 +132,7 @@ def _add(digest: hashlib._Hash, rows: Sequence[JobRow]) -> None:
 
 
 def describe_job(
-    models: Sequence[ModelFile], search: Search, layout: Layout, opened: OpenRows, **more: Any
+    models: Sequence[ModelFile], search: Search, layout: Layout, opened: OpenRows, prefix: str | None
 ) -> dict[str, Any]:
     """Return what must be the same when a job is resumed, as JSON values."""
     return {
@@ -148,13 +144,12 @@ def describe_job(
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),
-        "alignments": layout.alignments,
-        **({"rivals": search.n_rivals} if search.n_rivals else {}),
+        "alignments": search.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
         **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
+        "prefix": prefix,
         **_describe_constraint(search.constraint),
-        **more,
     }
 
 

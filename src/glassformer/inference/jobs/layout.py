@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.cells import Json, json_text
+from glassformer.data.delimited import csv_text
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
-from glassformer.errors import UsageError, nearest
+from glassformer.errors import UsageError
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.translator import Translation
 
-FORMATS = ("lines", "csv", "tsv", "jsonl", "parquet")
 OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
 
-ANSWER, SCORE, TOKEN_SCORES, ALIGNMENT = "translation", "score", "token_scores", "alignment"
-PROBABILITY = "probability"
+ANSWER, PROBABILITY, ALIGNMENT = "translation", "probability", "alignment"
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
@@ -29,13 +27,13 @@ _ONE_LINE = str.maketrans("\r\n", "  ")
 class Layout:
     """The form of the output.
 
-    `format` is one of FORMATS. `full`: JSON Lines with all that is known of an answer. `kept` are the names of the
-    columns passed through, `answer` that of the answers. `header`: whether CSV and TSV begin with the names.
+    `format` is lines, csv, tsv, jsonl or parquet. `full`: JSON Lines with all that is known of an answer. `kept` are
+    the names of the columns passed through, `answer` that of the answers. `header`: whether CSV and TSV begin with the
+    names.
     """
 
     format: str
     full: bool = False
-    scores: bool = False
     alignments: bool = False
     kept: tuple[str, ...] = ()
     answer: str = ANSWER
@@ -50,8 +48,8 @@ class Layout:
     @property
     def _more(self) -> tuple[str, ...]:
         """The names of the columns after the answer."""
-        given = ((self.confidence, PROBABILITY), (self.scores, SCORE), (self.scores, TOKEN_SCORES))
-        return tuple(name for is_given, name in (*given, (self.alignments, ALIGNMENT)) if is_given)
+        given = ((self.confidence, PROBABILITY), (self.alignments, ALIGNMENT))
+        return tuple(name for is_given, name in given if is_given)
 
     def head(self) -> bytes:
         """Return what comes before the first row."""
@@ -73,12 +71,7 @@ class Layout:
 
     def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
         kept = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
-        values = {
-            PROBABILITY: answer.probability,
-            SCORE: answer.score,
-            TOKEN_SCORES: list(answer.token_scores),
-            ALIGNMENT: pharaoh(answer),
-        }
+        values = {PROBABILITY: answer.probability, ALIGNMENT: pharaoh(answer)}
         return (*kept, answer.text, *(values[name] for name in self._more))
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
@@ -86,39 +79,32 @@ class Layout:
         return {"row": row.number, "source": row.source, **kept, **answer.to_json()}
 
 
-def choose_format(requested: str | None, out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:
-    """Return the format of the output: the requested one, that of the suffix of `out`, or that of the input.
+def choose_format(out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:
+    """Return the format of the output: that of the suffix of `out`, or that of the input.
 
     `full` means JSON Lines. `columns`: the output has more than the answers, as TSV where the input is plain lines;
     without that it is plain lines. Raises UsageError for formats that conflict.
     """
-    if requested is not None and requested not in FORMATS:
-        raise UsageError(f"there is no format {requested!r}", hint=nearest(requested, FORMATS))
-    suffix = "" if out is None else suffix_of(out)
     if out is not None:
         compressed(b"", out)  # raises an error where its library is not installed
-    chosen = requested or OF_SUFFIX.get(suffix)
+    chosen = None if out is None else OF_SUFFIX.get(suffix_of(out))
     if full:
-        if chosen not in (None, "jsonl", "lines" if requested is None else "jsonl"):
+        if chosen not in (None, "jsonl"):
             raise UsageError(
-                "--json, rivals and several answers are JSON Lines", got=f"the format {chosen}", hint="--to jsonl"
+                "--json and several answers are JSON Lines", got=f"the format {chosen}", hint="--out FILE.jsonl"
             )
         return "jsonl"
     chosen = chosen or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
-    if columns and chosen == "lines":
-        raise UsageError(
-            "plain lines have no place for more than the answer", hint="--to csv, tsv or jsonl, or a suffix of --out"
-        )
     if chosen == "parquet" and out is not None and out.suffix.lower() in COMPRESSIONS:
         raise UsageError("Parquet is compressed by itself", where=str(out), hint=f"a name without {out.suffix}")
     if chosen == "parquet" and out is None:
-        raise UsageError("Parquet needs a file", hint="--out FILE.parquet, or --to jsonl")
+        raise UsageError("Parquet needs a file", hint="--out FILE.parquet, or --json")
     return chosen
 
 
 def free_name(kept: Sequence[str]) -> str:
     """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
-    taken = {*kept, PROBABILITY, SCORE, TOKEN_SCORES, ALIGNMENT}
+    taken = {*kept, PROBABILITY, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
 
@@ -128,26 +114,15 @@ def pharaoh(answer: Translation) -> str:
     return " ".join(f"{source}-{target}" for source, target in answer.alignment)
 
 
-class _Rows(list[str]):
-    r"""What the csv module writes. It is told that rows end with \r\n, so that it quotes both, and they end with \n."""
-
-    def write(self, row: str) -> None:
-        self.append(row[:-2] + "\n")
-
-
 def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
     cells = ([_cell(value) for value in row] for row in rows)
     if form == "tsv":  # without quoting, a cell has neither tabs nor line breaks
         return _encoded("".join("\t".join(cell.translate(_ONE_CELL) for cell in row) + "\n" for row in cells))
-    written = _Rows()
-    csv.writer(written, lineterminator="\r\n").writerows(cells)
-    return _encoded("".join(written))
+    return _encoded(csv_text(cells))
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else " ".join(map(repr, value)) if isinstance(value, list) else repr(value)
+    return "" if value is None else value if isinstance(value, str) else repr(value)
 
 
 def _as_text(cell: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -37,7 +37,6 @@ class OnRay:
 
     load: Callable[[Sequence[ModelFile]], Translator]
     files: Sequence[ModelFile]
-    alignments: bool = False
     n_gpus: int = 0
 
     def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
@@ -49,7 +48,7 @@ class OnRay:
         ray = load_ray()
         if not ray.is_initialized():
             ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-        worker, files = _Worker(self), [ray.put(self.files)]  # in a list, so that only a new process reads it
+        worker, files = _Worker(self.load), [ray.put(self.files)]  # in a list, so that only a new process reads it
 
         def translate_rows(rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
             return worker.translate(rows, search, files)
@@ -85,15 +84,14 @@ _Found = tuple[list[Translation], GreedyFirst] | GlassformerError
 class _Worker:
     """What translates in a process of Ray: it is sent there once, and loads its models there once."""
 
-    def __init__(self, on_ray: OnRay) -> None:
-        self._on_ray = replace(on_ray, files=())
+    def __init__(self, load: Callable[[Sequence[ModelFile]], Translator]) -> None:
+        self._load = load
         self._here: Here | None = None
 
     def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
         try:
             if self._here is None:
-                translator = self._on_ray.load(load_ray().get(files[0]))
-                self._here = Here(translator, self._on_ray.alignments)
+                self._here = Here(self._load(load_ray().get(files[0])))
             return self._here.translate(rows, search), search.greedy_first
         except GlassformerError as error:
             return error

@@ -17,11 +17,11 @@ import stat
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.inference.jobs.layout import PROBABILITY, SCORE, TOKEN_SCORES, Layout
+from glassformer.inference.jobs.layout import PROBABILITY, Layout
 from glassformer.inference.jobs.progress import Progress
 from glassformer.ship.storage.files import cannot_write, check_path, check_writable, locked, replace_file
 
@@ -173,12 +173,7 @@ def _write_parquet(rows: Path, names: tuple[str, ...], out: Path) -> None:
     arrow = pyarrow("writing Parquet")
     from pyarrow.parquet import ParquetWriter
 
-    schema = arrow.schema([(name, _type_of(name, arrow)) for name in names])
+    schema = arrow.schema([(name, arrow.float64() if name == PROBABILITY else arrow.string()) for name in names])
     with rows.open(encoding="utf-8") as lines, ParquetWriter(out, schema) as writer:
         while group := [json.loads(line) for line in islice(lines, PARQUET_ROWS)]:
             writer.write_table(arrow.Table.from_pylist(group, schema))
-
-
-def _type_of(name: str, arrow: Any) -> Any:
-    types = {PROBABILITY: arrow.float64(), SCORE: arrow.float64(), TOKEN_SCORES: arrow.list_(arrow.float64())}
-    return types.get(name, arrow.string())

@@ -87,9 +87,9 @@ class Progress(BaseModel, extra="forbid"):
         self.digest, self.tried, self.certain = digest, state.tried, state.certain
         unknown = Counter(self.unknown)
         for row, answer in zip(rows, answers, strict=True):
-            if answer.left_out:
+            self.held_back += answer.held_back
+            if answer.left_out and not answer.held_back:
                 self.left_out.add(f"row {row.number} ({answer.left_out})")
-            self.held_back += bool(answer.held_back)
             self.from_lexicon += answer.from_lexicon
             if not answer.finished:
                 self.unfinished.add(str(row.number))

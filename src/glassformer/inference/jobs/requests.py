@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
-from glassformer.errors import UsageError, nearest
+from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.jobs.inputs import Input
 from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
@@ -21,13 +21,12 @@ from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DataSettings
+from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.ship.storage.files import cannot_write, is_device
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.ship.storage.modelfile import ModelFile, each_model
 from glassformer.text.inputs import named_values
 from glassformer.text.normalization import nfc
 
-RAY = "ray"
 Output = StreamOutput | FileOutput
 
 
@@ -37,41 +36,34 @@ def choose_input(
     *,
     column: str | None = None,
     features: Sequence[str] = (),
-    stream_format: str | None = None,
     data: dict[str, Any] | None = None,
     ledger: bool = False,
     **more: Any,
 ) -> Input:
     """Return the input of a model: a table where a column is named, plain lines otherwise.
 
-    A model with several inputs takes its first column by the name that it has in the model. `stream_format` is that of
-    a stream, `data` and `more` are fields of DataSettings and of Input; `ledger`: there is one.
+    A model with several inputs takes its first column by the name that it has in the model. `data` and `more` are
+    fields of DataSettings and of Input. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
-    is_stream, inputs, trained = not isinstance(source, str), model.source_tokenizer.inputs, model.data.columns
-    is_table = stream_format is not None if not isinstance(source, str) else suffix_of(Path(source)) in FORMATS
+    inputs, trained = model.source_tokenizer.inputs, model.data.columns
+    is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
     if column is None and is_table and inputs:
         column = inputs[0].name
     if column is None and is_table:
         raise UsageError(
             "this input is a table",
-            where="standard input" if is_stream else str(source),
+            where=str(source),
             hint=f"name the column to translate: --column {'NAME' if trained is None else trained.inputs[0].key} (or a "
             "position from 0)",
         )
     if column is None and (data or ledger):
-        raise UsageError(
-            "--header, --bad-rows and --ledger are for tables, and the input is plain lines", hint="--column NAME"
-        )
-    if stream_format is not None and not is_stream:
-        hint = "a file has the suffix of its format"
-        raise UsageError("--from is for standard input", where=str(source), hint=hint)
+        raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")
     return Input(
         source,
         column,
         inputs=inputs,
         others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
-        suffix=None if stream_format is None else f".{stream_format}",
-        data=DataSettings(**(data or {})),
+        data=DataSettings(**(data or {}), bad_rows="skip" if ledger else "stop"),
         trained=trained,
         **more,
     )
@@ -102,23 +94,12 @@ def job_output(file: FileOutput | None, out: Path | None, standard_output: Binar
         raise cannot_write(out, error) from None
 
 
-def choose_layout(
-    given: Input,
-    opened: OpenRows,
-    out: Path | None,
-    requested: str | None,
-    *,
-    full: bool,
-    scores: bool,
-    alignments: bool,
-    confidence: bool = False,
-) -> Layout:
-    """Return the form of the output: the requested format, or that of `out` or of the input."""
-    columns = bool(given.keep) or scores or alignments or confidence
-    form = choose_format(requested, out, opened.format, full=full, columns=columns and not full)
+def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Search, *, full: bool) -> Layout:
+    """Return the form of the output: JSON Lines if `full`, or else that of `out` or of the input."""
+    form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, scores, alignments, kept, free_name(kept), header, confidence)
+    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.confidence is not None)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -131,14 +112,28 @@ def check_cluster(on: str | None, source: str) -> None:
         return
     from glassformer.inference.jobs.on_ray import load_ray
 
-    if on != RAY:
-        raise UsageError(f"--on {on} is not available", hint=nearest(on, [RAY]))
+    if on != "ray":
+        raise UsageError(f"--on {on} is not available", expected="ray")
     if source == "-":
         raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
     load_ray()
 
 
-def choose_constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
+def choose_search(
+    models: Sequence[ModelFile],
+    decoding: DecodingSettings,
+    *,
+    must_match: str | None,
+    choices: Path | None,
+    lexicon: str | None,
+    **more: Any,
+) -> Search:
+    """Return how texts are translated; `lexicon` and `choices` are files, `more` are arguments of `Search.of`."""
+    constraint, known = _constraint(must_match, choices), _lexicon(lexicon, models[0])
+    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=known, **more)
+
+
+def _constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
     """Return what answers must be: a match of a pattern, or one of the lines of a file. None: anything.
 
     Raises UsageError for a pattern that is not valid, and for a file without choices or with a blank line.
@@ -156,7 +151,7 @@ def choose_constraint(must_match: str | None, choices: Path | None) -> Constrain
     return Constraint.of(must_match, texts)
 
 
-def read_lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
+def _lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
     """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
@@ -178,24 +173,21 @@ def make_job(
     layout: Layout,
     output: Output,
     *,
-    prefix: str,
-    on: str | None,
-    **computing: str,
+    device: str = "auto",
+    on: str | None = None,
 ) -> Job:
-    """Return the job of these parts; `computing` has the device, the precision and the engine of its translator."""
-    name = None
-    if isinstance(output, FileOutput):  # which can be resumed
-        made = {"precision": computing["precision"], "engine": computing["engine"]}
-        name = describe_job(models, search, layout, opened, prefix=prefix, **made)
+    """Return the job of these parts, on a device of this computer or of each process of a cluster."""
+    # A job that writes a file can be resumed.
+    name = describe_job(models, search, layout, opened, given.prefix) if isinstance(output, FileOutput) else None
 
     def load(files: Sequence[ModelFile]) -> Translator:
-        return Translator(files[0], ensemble=files[1:], **computing)
+        return Translator(files[0], ensemble=files[1:], device=device)
 
     workers: Workers
     if on is None:
-        workers = Here(load(models), layout.alignments)
+        workers = Here(load(models))
     else:
         from glassformer.inference.jobs.on_ray import OnRay
 
-        workers = OnRay(load, models, layout.alignments, n_gpus=int(computing["device"].startswith("cuda")))
-    return Job(given, workers, search, layout, output, prefix, name)
+        workers = OnRay(load, models, n_gpus=int(device.startswith("cuda")))
+    return Job(given, workers, search, layout, output, name)

@@ -69,7 +69,6 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         unlike=next((answer.unlike for answer in answers if answer.unlike), ""),
         source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
         alignment=tuple(_joined_alignment(answers)),
-        rivals=tuple(chain.from_iterable(answer.rivals for answer in answers)),
     )
 
 

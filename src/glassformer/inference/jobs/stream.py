@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
@@ -15,9 +15,9 @@ from glassformer.inference.jobs.alignment import align
 from glassformer.inference.jobs.chunks import chunks
 from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
-from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.settings import DecodingSettings
+from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
 from glassformer.text.normalization import nfc
 
@@ -32,18 +32,40 @@ class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
     `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
-    `n_rivals` is the number of rivals of each token. With `confidence` each answer has its probability, from a search
-    for all answers of the beam. A `constraint` says which answers are allowed. The `lexicon` has the answers to some
-    texts, in NFC, which the model is not asked unless an answer has a forced start.
+    With `alignments` the answers are aligned. With `confidence` each has its probability, from a search for all answers
+    of the beam. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC,
+    which the model is not asked unless an answer has a forced start.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
+    alignments: bool = False
     confidence: Confidence | None = None
     greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
-    n_rivals: int = 0
     constraint: Constraint | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        model_files: Sequence[ModelFile],
+        decoding: DecodingSettings,
+        *,
+        min_confidence: float | None,
+        constraint: Constraint | None,
+        prefixes: bool,
+        **more: Any,
+    ) -> Self:
+        """Return the search of these models; `prefixes`: answers have forced starts. `more` are further fields.
+
+        Raises UsageError for a minimum where the probability of answers is not known.
+        """
+        confidence = None
+        if min_confidence is not None:
+            forms = {"prefixes": prefixes, "constrained": constraint is not None}
+            confidence = Confidence.of(model_files, decoding, minimum=min_confidence, **forms)
+            decoding = all_of_the_beam(decoding)
+        return cls(decoding, confidence=confidence, constraint=constraint, **more)
 
     def __post_init__(self) -> None:
         if self.long not in get_args(Long):
@@ -54,8 +76,6 @@ class Search:
             what = "the answers of several sentences are not one answer of a given form"
             raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
         n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
-        if self.long == "split" and self.confidence is not None and self.confidence.limit is not None:
-            raise UsageError("the sets of answers to several sentences cannot be joined", hint="long=skip")
         if self.long == "split" and n_answers > 1:
             raise UsageError(
                 "the answers of several sentences cannot be joined when each has alternatives",
@@ -71,10 +91,7 @@ def translate_stream(
     prefixes: Iterable[str] | None = None,
     long: Long = "skip",
     alignments: bool = False,
-    n_rivals: int = 0,
-    confidence: bool = False,
     min_confidence: float | None = None,
-    coverage: float | None = None,
     must_match: str | None = None,
     choices: Sequence[str] | None = None,
     decoding: DecodingSettings | None = None,
@@ -86,25 +103,26 @@ def translate_stream(
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
     `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
     feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
-    attention of the model. `n_rivals` is the number of rivals of each token. `confidence`: each answer has its
-    `probability`, as it has with `min_confidence`, where one below that is empty and its `held_back` says so, and with
-    `coverage`, where each has an `answer_set`; UsageError where the probability is not known. The other arguments are
-    those of `Translator.translate`, as are answers and scores.
+    attention of the model. With `min_confidence` each answer has its `probability`, and one below that is empty and
+    `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
+    `Translator.translate`, as are answers and scores.
     """
-    base = (decoding or translator.settings.decoding).override(options)
-    sure, constraint = None, Constraint.of(must_match, choices)
-    if confidence or min_confidence is not None or coverage is not None:
-        forms = {"prefixes": prefixes is not None, "constrained": constraint is not None}
-        sure = Confidence.of(translator.model_files, base, minimum=min_confidence, coverage=coverage, **forms)
-    chosen = base if sure is None else all_of_the_beam(base)
-    search = Search(chosen, long, sure, n_rivals=n_rivals, constraint=constraint)
+    search = Search.of(
+        translator.model_files,
+        (decoding or translator.settings.decoding).override(options),
+        min_confidence=min_confidence,
+        constraint=Constraint.of(must_match, choices),
+        prefixes=prefixes is not None,
+        long=long,
+        alignments=alignments,
+    )
     if isinstance(texts, str):
         raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
         given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, names, prefixes=given, alignments=alignments)
+        yield from translate_chunk(translator, chunk, search, names, prefixes=given)
 
 
 def translate_chunk(
@@ -115,9 +133,8 @@ def translate_chunk(
     *,
     prefixes: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
-    alignments: bool = False,
 ) -> list[Translation]:
-    """Translate some texts of a job, called `names` in errors, and align the answers with `alignments`."""
+    """Translate some texts of a job, called `names` in errors."""
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
@@ -153,14 +170,12 @@ def translate_chunk(
                     del parts[row]
     if progress and len(flat) != len(texts):
         progress(len(texts))
-    if search.n_rivals:
-        answers = with_rivals(translator, flat, answers, search.n_rivals)
-    found = iter(align(translator, flat, answers) if alignments else answers)
+    found = iter(align(translator, flat, answers) if search.alignments else answers)
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
     for row, target in known.items():
-        results[row] = replace(EMPTY, text=target, from_lexicon=True)
+        results[row] = replace(EMPTY, text=target)
     return results if search.confidence is None else [search.confidence.applied(answer) for answer in results]
 
 

@@ -13,10 +13,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse
 
-from glassformer.errors import GlassformerError, quoted
+from glassformer.errors import BusyError, GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.ship.server.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
-from glassformer.ship.server.limits import BodyLimit, KnownHosts, RequestError, error_response, headers_of, status_of
+from glassformer.ship.server.limits import BodyLimit, KnownHosts, RequestError, error_response
 from glassformer.ship.server.observe import Metrics, Observed
 from glassformer.ship.server.served import Served, find_served
 
@@ -117,8 +117,7 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(GlassformerError)
     async def ours(request: Request, error: GlassformerError) -> Response:  # noqa: ARG001
-        status = status_of(error)
-        return error_response(error, status, headers_of(status))
+        return error_response(error, {"Retry-After": "1"} if isinstance(error, BusyError) else None)
 
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> Response:
@@ -137,7 +136,7 @@ def _handle_errors(app: FastAPI) -> None:
         elif first["type"] == "json_invalid":
             what, got = "the body of the request is not JSON", f"{first['ctx']['error']} at character {first['loc'][1]}"
             expected = "JSON in UTF-8"
-        return error_response(RequestError(422, what, got=got, expected=expected, hint=hint), 422)
+        return error_response(RequestError(422, what, got=got, expected=expected, hint=hint))
 
     @app.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
@@ -147,4 +146,4 @@ def _handle_errors(app: FastAPI) -> None:
         if error.status_code == 405:
             what, expected = f"{request.url.path} does not take {request.method}", (error.headers or {})["Allow"]
         unknown = RequestError(error.status_code, what, expected=expected, hint="GET /openapi.json")
-        return error_response(unknown, error.status_code, error.headers)
+        return error_response(unknown, error.headers)

@@ -58,14 +58,13 @@ class Body(BaseModel):
 class TranslateBody(Body):
     """Texts to translate. `prefix` is the forced start of every answer.
 
-    `rivals` adds this number of other tokens at each token, `confidence` the probability that each answer is right.
-    Answers match the pattern `must_match`, or are `choices`.
+    `confidence` adds the probability that each answer is right. Answers match the pattern `must_match`, or are
+    `choices`.
     """
 
     texts: Annotated[list[Given], Field(max_length=TEXTS)]
     num_return_sequences: Beams = None
     prefix: Text = ""
-    rivals: Annotated[int, Field(ge=0, le=BEAMS)] = 0
     confidence: bool = False
     must_match: Text | None = None
     choices: Annotated[list[Text], Field(max_length=CHOICES)] | None = None

@@ -24,7 +24,6 @@ EDITS = 32
 BEAMS = 32
 CHOICES = 10_000
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
-RETRY_SECONDS = 1
 MAX_CONNECTIONS = 512
 
 
@@ -72,25 +71,20 @@ def status_of(error: GlassformerError) -> int:
     return next((status for kind, status in statuses if isinstance(error, kind)), 500)
 
 
-def headers_of(status: int) -> dict[str, str]:
-    """Return the headers that an answer with this status has in addition."""
-    return {"Retry-After": str(RETRY_SECONDS)} if status == 503 else {}
-
-
 def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     """Return the parts of an error, by name."""
     parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected, "hint": error.hint}
     return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
 
 
-def error_response(error: GlassformerError, status: int, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(error: GlassformerError, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as JSON in ASCII: what a request contains may not be UTF-8."""
-    return Response(json.dumps(error_body(error)), status, headers, media_type="application/json")
+    return Response(json.dumps(error_body(error)), status_of(error), headers, media_type="application/json")
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: RequestError) -> None:
     """Send the error as the answer, and close the connection."""
-    await error_response(error, error.status, {"connection": "close"})(scope, receive, send)
+    await error_response(error, {"connection": "close"})(scope, receive, send)
 
 
 class KnownHosts:

@@ -15,7 +15,6 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.confidence import all_of_the_beam
 from glassformer.inference.jobs.confidence import Confidence
-from glassformer.inference.rivals import with_rivals
 from glassformer.inference.translator import Translation, Translator
 from glassformer.inference.worker import BatchingTranslator, Worker
 from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
@@ -104,12 +103,7 @@ class Served:
             decoding = all_of_the_beam(decoding)
         batching = BatchingTranslator(self.translator, self.worker)
         answers = await batching.atranslate(body.texts, decoding=decoding, **options)
-        if confidence is not None:
-            answers = [confidence.applied(answer) for answer in answers]
-        if not body.rivals:
-            return answers
-        sources = self.translator.sources_of(body.texts)
-        return await self.worker.acall(lambda: with_rivals(self.translator, sources, answers, body.rivals))
+        return answers if confidence is None else [confidence.applied(answer) for answer in answers]
 
     async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -115,13 +115,13 @@ class Container:
 
 
 @contextlib.contextmanager
-def open_container(path: Path, *formats: str) -> Iterator[Container]:
-    """Open a file of one of these formats. Any error while it is open becomes a ModelFileError with its path."""
+def open_container(path: Path, format_name: str) -> Iterator[Container]:
+    """Open a file of this format. Any error while it is open becomes a ModelFileError with its path."""
     try:
         size = _size_of(path)
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            _check_format(header.get("format"), formats)
+            _check_format(header.get("format"), format_name)
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it is not a dict
             shapes = {name: (_type_of(one.get_dtype()), tuple(one.get_shape())) for name, one in slices.items()}
             yield Container(file, header, shapes, _parse_parts(header, size))
@@ -194,19 +194,15 @@ def _digest(tensors: Mapping[str, NDArray[Any]], header: Mapping[str, str]) -> s
     return total.hexdigest()
 
 
-def _check_format(found: str | None, formats: Sequence[str]) -> None:
-    if found in formats:
+def _check_format(found: str | None, expected: str) -> None:
+    if found == expected:
         return
     kind, _, version = (found or "").partition("/")
-    names = [name.partition("/") for name in formats]
-    if kind == names[0][0]:
-        raise ModelFileError(
-            "the file has another format version",
-            got=version,
-            expected=" or ".join(known for _, _, known in names),
-            hint="use the glassformer release that wrote it, or train again",
-        )
-    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=formats[0])
+    own, _, known = expected.partition("/")
+    if kind == own:
+        hint = "use the glassformer release that wrote it, or train again"
+        raise ModelFileError("the file has another format version", got=version, expected=known, hint=hint)
+    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=expected)
 
 
 def parse_json(text: str) -> Any:

@@ -10,8 +10,6 @@ Without a network a model that is in the cache is used. Nothing from a repositor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -37,8 +35,8 @@ class Fetched:
         return f"{self.name} at revision {self.revision}"
 
 
-def fetch(address: str | Path, *, progress: bool = False) -> Fetched:
-    """Fetch the files of a repository that are not in the cache yet. `progress`: show the progress bars of the library.
+def fetch(address: str | Path, *, quiet: bool = False) -> Fetched:
+    """Fetch the files of a repository that are not in the cache yet. `quiet`: the library shows no progress bars.
 
     Raises UsageError for an address that is not valid, ModelFileError for a repository or revision that does not exist
     or cannot be reached, MissingExtraError where the library is not installed.
@@ -51,10 +49,11 @@ def fetch(address: str | Path, *, progress: bool = False) -> Fetched:
             expected="hf://owner/name or hf://owner/name@revision",
         )
     name, revision = match["name"], match["revision"]
-    with _progress_bars(progress):
-        folder = _download(name, revision, [file for file in FILES if file != PICKLED])
-        if is_marian(folder) and not (folder / SAFETENSORS).exists():
-            folder = _download(name, folder.name, [PICKLED])
+    if quiet:
+        _library().utils.disable_progress_bars()
+    folder = _download(name, revision, [file for file in FILES if file != PICKLED])
+    if is_marian(folder) and not (folder / SAFETENSORS).exists():
+        folder = _download(name, folder.name, [PICKLED])
     return Fetched(name, folder.name, folder)
 
 
@@ -113,20 +112,6 @@ def _download(name: str, revision: str | None, files: list[str]) -> Path:
     except (OSError, errors.HfHubHTTPError) as error:
         got = str(error).partition("\n")[0][:200]
         raise ModelFileError("the model could not be fetched from the hub", where=where, got=got, hint=hint) from None
-
-
-@contextmanager
-def _progress_bars(shown: bool) -> Iterator[None]:
-    """Show or hide the progress bars of the library."""
-    bars = _library().utils
-    was_hidden = bars.are_progress_bars_disabled()
-    if not (shown or was_hidden):
-        bars.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not (shown or was_hidden):
-            bars.enable_progress_bars()
 
 
 def _library() -> Any:

@@ -29,8 +29,7 @@ from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
 
-FORMAT, FORMAT_OF_MEMBERS = "glassformer-model/2", "glassformer-model/3"
-"""Of a file with one model, and with several: a release that knows no members does not answer with the first one."""
+FORMAT = "glassformer-model/2"
 TARGET_IDS = "copy_mechanism.target_ids"  # the tensor that is not trained
 
 
@@ -96,7 +95,7 @@ class ModelFile:
         members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
         write_tensors(
             Path(path),
-            FORMAT_OF_MEMBERS if members else FORMAT,
+            FORMAT,
             self.all_tensors,
             {
                 "settings": self.settings.model_dump(mode="json"),
@@ -117,7 +116,7 @@ class ModelFile:
         MissingExtraError when the library of its tokenizer is not installed.
         """
         path = find_model(path)
-        with open_container(path, FORMAT, FORMAT_OF_MEMBERS) as container:
+        with open_container(path, FORMAT) as container:
             parts = container.parts
             try:
                 settings = Settings(**_part(parts, "settings"))
@@ -132,7 +131,7 @@ class ModelFile:
             data.check_vocabularies(len(source), len(target))
             versions = read_versions(_part(parts, "versions"))
             calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
-            members = _read_members(parts, is_needed=container.header["format"] == FORMAT_OF_MEMBERS)
+            members = _read_members(parts.get("members", []))
             _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
             tensors = container.read()
             _check_finite(tensors)
@@ -257,12 +256,10 @@ def _prefix(number: int) -> str:
     return "" if number == 1 else f"members.{number}."
 
 
-def _read_members(parts: Mapping[str, Any], *, is_needed: bool) -> list[Member]:
-    """Return the records of the members. Raises ModelFileError for a file of a version that needs them, without."""
-    found = parts.get("members", [])
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found) or bool(found) != is_needed:
-        expected = "a list of JSON objects" if is_needed else "none in this version of the format"
-        raise ModelFileError("the file has no valid 'members'", expected=expected)
+def _read_members(found: Any) -> list[Member]:
+    """Return the records of the members. Raises ModelFileError for what is not a list of objects."""
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ModelFileError("the file has no valid 'members'", expected="a list of JSON objects")
     return [Member(**one) for one in found]
 
 

@@ -22,7 +22,6 @@ from glassformer.text.inputs import Inputs, listed
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
 Length = Annotated[int, Field(ge=0, le=2**20)]  # in tokens; a search allocates a quarter more
-NotNegative = Annotated[float, Field(ge=0)]
 Weight = Annotated[float, Field(ge=-1e9, le=1e9)]  # a fit to 2^53 answers, each of a loss below 11, stays below 5e8
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, not tuples
 
@@ -113,7 +112,6 @@ class TrainingData(_Record):
     rows: dict[str, Count] = Field(default_factory=dict, description="rows read, kept, and not kept by reason")
     changed_rows: Count = Field(default=0, description="rows kept without their control characters")
     train_rows: Count = Field(default=0, description="rows trained on")
-    hallucinated_rows: Count = Field(default=0, description="further rows, hallucinated from these")
     valid_rows: Count = Field(default=0, description="rows held out for validation")
     valid_overlap: Count | None = Field(default=None, description="validation rows whose source was trained on")
     sources_digest: str | None = Field(
@@ -211,9 +209,6 @@ class Calibration(_Record):
     right: Count = Field(description="those with a right answer")
     unusual: Count = Field(description="answers to texts unlike the training, and those that were cut off")
     unusual_right: Count = Field(description="those of them that are right")
-    right_distances: Annotated[tuple[NotNegative, ...], Field(strict=False)] = Field(
-        description="minus the logarithm of the fraction that each right answer has of its beam, sorted"
-    )
 
     @property
     def unusual_limit(self) -> float:

@@ -29,10 +29,10 @@ TINY: dict[str, Any] = {
 
 
 @cache
-def trained(letters: str, size: int, seed: int = 0) -> bytes:
+def trained(letters: str, size: int) -> bytes:
     """A SentencePiece model of words drawn from some letters."""
     sentencepiece = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is not installed")
-    chance, out = random.Random(seed), io.BytesIO()
+    chance, out = random.Random(0), io.BytesIO()
     words = ["".join(chance.choices(letters, k=chance.randint(1, 8))) for _ in range(20 + size // 2)]
     texts = [" ".join(chance.choices(words, k=6)) for _ in range(500 + 3 * size)]
     sentencepiece.SentencePieceTrainer.train(
@@ -54,28 +54,25 @@ def vocabulary_of(pieces: list[str], size: int = 0) -> dict[str, int]:
     return {piece: at for at, piece in enumerate([*named, "<pad>"])}
 
 
-def write_marian(
-    folder: Path, seed: int = 0, sizes: tuple[int, int] = (120, 100), n_tokens: int = 0, **changes: Any
-) -> Path:
+def write_marian(folder: Path, seed: int = 0, **changes: Any) -> Path:
     """Write a folder as `save_pretrained` does; without `share_encoder_decoder_embeddings` with two vocabularies."""
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what transformers says about itself when it is imported
         transformers = pytest.importorskip("transformers", reason="the extra huggingface is not installed")
     folder.mkdir(parents=True, exist_ok=True)
-    source, target = trained("abcdefghiéß", sizes[0]), trained("klmnopqrstñ", sizes[1])
+    source, target = trained("abcdefghiéß", 120), trained("klmnopqrstñ", 100)
     (folder / "source.spm").write_bytes(source)
     (folder / "target.spm").write_bytes(target)
     separate = not changes.get("share_encoder_decoder_embeddings", True)
     codes = [">>fra<<", ">>spa<<"]
     if separate:
-        ids, target_ids = vocabulary_of([*codes, *pieces_of(source)]), vocabulary_of(pieces_of(target))
-        pad = ids["<pad>"]
-        target_ids = vocabulary_of([*pieces_of(target)], size=len(ids))  # of one size, so that <pad> has one id
+        ids = vocabulary_of([*codes, *pieces_of(source)])
+        target_ids = vocabulary_of(pieces_of(target), size=len(ids))  # of one size, so that <pad> has one id
         (folder / "target_vocab.json").write_text(json.dumps(target_ids))
     else:
-        ids = target_ids = vocabulary_of([*codes, *pieces_of(source), *pieces_of(target)], n_tokens)
-        pad = ids["<pad>"]
+        ids = target_ids = vocabulary_of([*codes, *pieces_of(source), *pieces_of(target)])
+    pad = ids["<pad>"]
     (folder / "vocab.json").write_text(json.dumps(ids))
     config = transformers.MarianConfig(
         vocab_size=len(ids),

@@ -42,7 +42,7 @@ def test_a_damaged_folder_is_refused_or_is_imported(marian: Path, tmp_path: Path
         for file, content in files.items():
             (folder / file).write_bytes(content)
         if number != UNCHANGED:
-            (folder / name).write_bytes(damaged(files[name], number // len(files), any_file=True)[1])
+            (folder / name).write_bytes(damaged(files[name], number // len(files), is_tensors=False)[1])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from glassformer.errors import ModelFileError
 from glassformer.paper.reference import sinusoids
 from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.container import Arrays
 from glassformer.ship.storage.importers.config import MarianConfig
 from glassformer.ship.storage.modelfile import tensor_shapes
-
-Arrays = dict[str, NDArray[Any]]
 
 SAFETENSORS, PICKLED = "model.safetensors", "pytorch_model.bin"
 POSITIONS_TOLERANCE = 1e-4  # of a table of sinusoids that is in a file

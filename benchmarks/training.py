@@ -1,0 +1,113 @@
+"""Steps of training on the same batches for everybody, next to PyTorch's layers and MarianMT.
+
+A device that reaches R · 10^12 operations a second has R TFLOP/s: those on the real tokens, not on padding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.peers import MarianTrainer, TorchTrainer
+from benchmarks.report import options, ratios, rows_of, signature, spread
+from benchmarks.tasks import TASKS, Rows, Task
+from benchmarks.turns import Absent, Act, Measured, Record, take_turns
+from glassformer.inference.engines.torch import has_fast_bfloat16
+from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.training.loop import Run
+
+WARM_UPDATES, UPDATES_A_TURN = 2, 6
+
+
+class OurTrainer:
+    """The run that `glassformer train` iterates over. It writes nothing before that."""
+
+    def __init__(self, task: Task, device: str, precision: str) -> None:
+        settings = task.prepared.settings
+        training = settings.training.model_copy(update={"precision": precision})
+        prepared = dataclasses.replace(task.prepared, settings=settings.model_copy(update={"training": training}))
+        directory = RunDirectory(Path(tempfile.gettempdir()) / "glassformer-benchmark")
+        self.run = Run(prepared, directory, torch.device(device))
+
+    def update(self, rows: Rows) -> None:
+        self.run.update([rows])
+
+
+PROGRAMS = {"glassformer": OurTrainer, "nn.Transformer": TorchTrainer, "MarianMT": MarianTrainer}
+TRAINERS: dict[str, Callable[[Task, str], Any]] = {
+    f"{name}, {precision}": partial(program, precision=precision)
+    for name, program in PROGRAMS.items()
+    for precision in ("bfloat16", "float32")
+}
+"""Contender -> what trains it; `update(rows)` is one step of the optimizer on the mean loss of these rows."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Some steps to warm up, then the next few in each turn."""
+
+    task: str
+    contender: str
+    device: str
+
+    def start(self) -> tuple[dict[str, Any], Act]:
+        device = torch.device(self.device)
+        if self.contender.endswith("bfloat16") and not has_fast_bfloat16(device):
+            raise Absent("this processor emulates bfloat16")  # a step takes minutes
+        task = TASKS[self.task]()
+        trainer, batches = TRAINERS[self.contender](task, self.device), task.batches()
+
+        def act() -> Measured:
+            turn = list(islice(batches, UPDATES_A_TURN))
+            synchronize(device)
+            begun = time.perf_counter()
+            for rows in turn:
+                trainer.update(rows)
+            synchronize(device)
+            seconds = time.perf_counter() - begun
+            totals = {"pairs": len, "tokens": task.n_target_tokens, "flops": task.flops}
+            return {name: sum(map(count, turn)) / seconds for name, count in totals.items()}
+
+        for rows in islice(batches, WARM_UPDATES):
+            trainer.update(rows)
+        return {}, act
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def table_of(records: dict[str, Record]) -> str:
+    """A row for each contender; the first that is present is what the others are compared with."""
+    ours = next(record for record in records.values() if not record.absent)
+    rows = []
+    for name, record in records.items():
+        if record.absent:
+            rows.append([name, record.absent])
+            continue
+        times = "1" if record is ours else spread(ratios(ours.of("pairs"), record.of("pairs")), 2)
+        teraflops = [flops / 1e12 for flops in record.of("flops")]
+        rows.append([name, spread(record.of("pairs")), spread(record.of("tokens")), times, spread(teraflops, 2)])
+    return rows_of(["", "pairs/s", "target tokens/s", "ours is … times", "TFLOP/s"], rows)
+
+
+def main(program: str) -> None:
+    parser = options(program, __doc__, rounds=5)
+    parser.add_argument("--tasks", default="D,M", help=f"some of {', '.join(TASKS)}")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    given = parser.parse_args()
+    for task in given.tasks.split(","):
+        jobs = {contender: Training(task, contender, given.device) for contender in TRAINERS}
+        records = take_turns(jobs, given.rounds)
+        name = torch.cuda.get_device_name() if given.device == "cuda" else None
+        print(f"\n{task}\n\n{table_of(records)}{signature(given.rounds, name)}", flush=True)
