@@ -65,7 +65,8 @@ sys.modules["glassformer.fast"] = None
 from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from tests import tiny
-run = train(dates(60, seed=1), tiny.settings(training={TRAINING | {"steps": 3}}), {str(tmp_path / "run")!r}, device="cpu")
+settings = tiny.settings(training={TRAINING | {"steps": 3}})
+run = train(dates(60, seed=1), settings, {str(tmp_path / "run")!r}, device="cpu")
 translator = run.finish()
 print(type(run.updater.computation).__name__, len(translator.translate(["1 May 2020"])))
 """
