@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from glassformer.data.corpus import Corpus, Sequences
+from glassformer.paper.kernels.cpu import one_thread
+from glassformer.paper.kernels.packed_attention import PackedAttention
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, TrainingSettings
 from glassformer.training.objective import cross_entropy, learning_rate, output_layer, summed_losses, teacher_forced
@@ -16,20 +18,35 @@ from glassformer.training.objective import cross_entropy, learning_rate, output_
 # Teacher forcing
 
 
-def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_a_logit_depends_on_no_later_token_and_no_padding_in_training_and_validation(
+    monkeypatch, is_compiled, with_gradient
+):
+    if not is_compiled:  # as without a C compiler
+        monkeypatch.setattr(PackedAttention, "serves", lambda *_: False)
     torch.manual_seed(0)
     model = Transformer(ModelSettings(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 20, 20)
     model.eval()
     # <bos> is 1 and <eos> 2.
     sources = [[1, 5, 6, 7, 8, 9, 2], [1, 4, 2], [1, 9, 9, 2]]
     targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
-    corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     rows = [2, 0, 1]
-    hidden, copies, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
-    logits = model.project(hidden, copies)
-    assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
+
+    def logits_of(targets):
+        corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
+        with torch.set_grad_enabled(with_gradient), one_thread():
+            hidden, copies, wanted = teacher_forced(model, corpus, np.array(rows), torch.device("cpu"))
+        assert wanted.tolist() == [token for row in rows for token in targets[row][1:]]
+        return model.project(hidden, copies)
+
     one_by_one = [model(torch.tensor([sources[row]]), None, torch.tensor([targets[row][:-1]]))[0] for row in rows]
-    torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(logits_of(targets), torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+    changed = [targets[0], [1, 12, 13, 3, 3, 3, 2], targets[2]]
+    before, after = logits_of(targets), logits_of(changed)
+    same = 1 + 3 + 3  # both other rows, and the first tokens of the last one
+    torch.testing.assert_close(before[:same], after[:same], rtol=0, atol=1e-5)
+    assert (before[same:] - after[same:]).abs().amax(dim=1).min() > 1e-3
 
 
 def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:

@@ -271,21 +271,14 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
     shared = common >= 0.5
     reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
+    both = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
     return [
         Choice("tokens.source.kind", "subwords", reason),
         Choice("tokens.target.kind", "subwords", reason),
-        Choice(
-            "tokens.source.vocabulary_size",
-            size,
-            f"about one subword for every hundred of {n_words:,.0f} words",
-        ),
+        Choice("tokens.source.vocabulary_size", size, f"about one subword for every hundred of {n_words:,.0f} words"),
         Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
         Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
-        Choice(
-            "model.tied_embeddings",
-            "all" if shared else "target",
-            "one matrix for source, target and output" if shared else "target embedding and output are one matrix",
-        ),
+        Choice("model.tied_embeddings", "all" if shared else "target", both),
     ]
 
 
@@ -374,44 +367,29 @@ def _choose_training(
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)
     smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
-    choices = [
-        Choice(
-            "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
+    longer, rate = max(lengths), 0.003 if prose else 0.0015
+    epochs = f"about {advised / batches_an_epoch:.0f} epochs"
+    chosen = {
+        "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
+        "steps": (advised, epochs + ("; an open vocabulary of character strings" if is_open else "")),
+        "schedule": ("cosine", "the learning rate reaches zero at the last step"),
+        "learning_rate": (
+            rate * 128 / d_model,
+            f"{rate}{', for large batches,' if prose else ''} at d_model 128, less for wider models: {d_model}",
         ),
-        Choice(
-            "training.steps",
-            advised,
-            f"about {advised / batches_an_epoch:.0f} epochs"
-            + ("; an open vocabulary of character strings" if is_open else ""),
-        ),
-        Choice("training.schedule", "cosine", "the learning rate reaches zero at the last step"),
-        Choice(
-            "training.learning_rate",
-            (0.003 if prose else 0.0015) * 128 / d_model,
-            f"{'0.003, for large batches,' if prose else '0.0015'} at d_model 128, less for wider models: {d_model}",
-        ),
-        Choice("training.warmup_steps", min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
-        Choice(
-            "training.label_smoothing",
+        "warmup_steps": (min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
+        "label_smoothing": (
             smoothing,
             "regularizes noisy, open-vocabulary or small data" if smoothing else "one right answer, and enough rows",
         ),
-        Choice("training.clip_norm", 1.0, "limits rare large gradients"),
-        Choice(
-            "training.validate_every",
-            advised_interval,
-            "twenty validations, 100 to 1,000 steps apart",
-        ),
-        Choice(
-            "training.average_last",
-            max(2, n_validations // 2),
-            "the second half; their average is tried at the end",
-        ),
-    ]
+        "clip_norm": (1.0, "limits rare large gradients"),
+        "validate_every": (advised_interval, "twenty validations, 100 to 1,000 steps apart"),
+        "average_last": (max(2, n_validations // 2), "the second half; their average is tried at the end"),
+    }
     if "characters" in kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
-        choices.append(Choice("training.patience_when_right", RIGHT_VALIDATIONS, reason))
-    return choices
+        chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
+    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
 
 
 def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:

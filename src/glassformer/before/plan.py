@@ -196,9 +196,11 @@ def _plan(
     earlier = _earlier(directory, start, resume=resumed is not None)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
     if start is not None:
-        start, grown = _grown(start, prepared, table.path)
-        notices = (*notices, *grown)
-    _check_test(tested, prepared)
+        new = new_token_texts(start, prepared.tokenizers)
+        notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
+        start = grow_model(start, *prepared.tokenizers)
+    if tested is not None:  # an error for a row that the model would not take
+        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
     if not resume:
         _check_metric(settings, prepared, table if held_out is None else held_out)
     return Plan(
@@ -303,12 +305,6 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, To
     return start.source_tokenizer, start.target_tokenizer
 
 
-def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, tuple[Notice, ...]]:
-    """Return the model to start from with the tokens that are new in the table, and notices that name them."""
-    texts = new_token_texts(start, prepared.tokenizers)
-    return grow_model(start, *prepared.tokenizers), tuple(Notice("new tokens", text, path) for text in texts)
-
-
 def _advised(
     table: Table, given: Mapping[str, Any], *, has_start: bool, is_alone: bool
 ) -> tuple[Settings, tuple[Choice, ...]]:
@@ -359,12 +355,6 @@ def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) ->
     table = clean(read_given(pairs, data, start.data.columns), data)
     columns = {} if table.taken is None else settings_of(table.taken)
     return table, {**given, "data": {**data.model_dump(exclude_unset=True), **columns}}
-
-
-def _check_test(tested: Table | None, prepared: Prepared) -> None:
-    """Raise TextError for a test row that the model would not take."""
-    if tested is not None:
-        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
