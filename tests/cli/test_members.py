@@ -34,7 +34,7 @@ def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small
     assert answer.code == 0, answer.err
     for seed in (1, 2):
         lines = [line for line in answer.err.splitlines() if line.startswith(f"member {seed}: step")]
-        assert [line.split()[3] for line in lines] == ["10", "20"]
+        assert [line.split()[3] for line in lines] == ["10", "20", "20"]
     assert "2 members, with the seeds 1, 2" in answer.err
     assert set(json.loads(answer.out)) == {"run", "test"}
     facts = json.loads(call("info", tmp_path / "run", "--json").out)
