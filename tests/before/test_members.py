@@ -131,19 +131,23 @@ def test_the_file_answers_as_the_ensemble_of_its_members_does(trained, engine):
 
 
 def test_stopped_members_go_on_to_the_same_model_bit_by_bit(trained, table, tmp_path):
-    run = tmp_path / "run"
-    with here():
-        members = members_of(table, run)
-        seeds = set()
-        for seed, _ in members:
-            seeds.add(seed)
+    run, first, second = (tmp_path / "run" / name for name in ("", "members/1", "members/2"))
+    members = members_of(table, run)
+
+    class Stopped(InProcess):
+        def __init__(self, command: Sequence[str], **options: object) -> None:
             members.stop()
-        assert (seeds, members.finished) == ({1}, None)
-        assert not (run / "model.safetensors").exists()
-        shutil.rmtree(run / "members" / "1" / "checkpoints")  # killed before its first checkpoint
-        (run / "members" / "1" / "history.jsonl").unlink()
-        for name in ("model.safetensors", "README.md"):
-            (run / "members" / "1" / name).unlink()
+            super().__init__(command, **options)
+
+    with one_thread(), mock.patch("subprocess.Popen", Stopped):
+        assert {seed for seed, _ in members} == {1}
+    assert members.finished is None
+    assert not (run / "model.safetensors").exists()
+    (first / "README.md").unlink()  # stopped before its end
+    second.mkdir()  # stopped before its first checkpoint
+    shutil.copy(trained[0] / "members" / "2" / "recipe.toml", second)
+    (second / "history.jsonl").write_text('{"event": "started"}\n', encoding="utf-8")
+    with here():
         members_of(table, run, None, resume=True).finish()
     assert digest(run) == digest(trained[0])
 

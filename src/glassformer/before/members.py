@@ -53,6 +53,8 @@ main()
 """
 """The command `glassformer`, which ends with the process that started it: then its standard input ends."""
 
+POLL_SECONDS = 0.1
+
 
 def train(
     pairs: Given,
@@ -155,7 +157,7 @@ class Members:
         while self._processes or (waiting and not self._stopping):
             while waiting and len(self._processes) < at_once and not self._stopping:
                 self._start(waiting.pop(0), n_threads // at_once)
-            time.sleep(0.05)
+            time.sleep(POLL_SECONDS)
             for seed, process in [*self._processes.items()]:
                 has_ended = process.poll() is not None
                 yield from ((seed, line) for line in self._new_lines(seed))
@@ -193,10 +195,12 @@ class Members:
 
     def _new_lines(self, seed: int) -> Iterator[dict[str, Any]]:
         history = self.run(seed).history
-        written = history.read_bytes()[self._n_read[seed] :] if history.exists() else b""
-        complete = written[: written.rfind(b"\n") + 1]
-        self._n_read[seed] += len(complete)
-        yield from map(json.loads, complete.splitlines())
+        if history.exists():
+            with history.open("rb") as file:
+                file.seek(self._n_read[seed])
+                complete, newline, _ = file.read().rpartition(b"\n")
+            self._n_read[seed] += len(complete + newline)
+            yield from map(json.loads, complete.splitlines())
 
     # The model of all
 
