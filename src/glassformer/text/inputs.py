@@ -203,28 +203,21 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             expected=f"a mapping with a text for each of: {listed(inputs)}",
             hint=f"on the command line: {options}{_known(inputs)}",
         )
-    cells = {str(name): cell for name, cell in values.items()}
-    check_names(cells, inputs, where)
+    cells, known = {str(name): cell for name, cell in values.items()}, [one.name for one in inputs]
     for name, cell in cells.items():
-        if not isinstance(cell, str):
-            raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
-    return [cells[one.name] for one in inputs]
-
-
-def check_names(names: Iterable[str], inputs: Inputs, where: str | None = None) -> None:
-    """Raise UsageError unless the names are exactly those of the inputs."""
-    given, known = list(names), [one.name for one in inputs]
-    for name in given:
         if name not in known:
             raise UsageError(f"the model has no input {quoted(name)}", where=where, hint=nearest(name, known))
+        if not isinstance(cell, str):
+            raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
     for one in inputs:
-        if one.name not in given:
+        if one.name not in cells:
             raise UsageError(
                 f"the {one.kind} {one.name!r} is missing",
                 where=where,
-                got=", ".join(given) or "nothing",
+                got=", ".join(cells) or "nothing",
                 expected=f"a value for each of: {listed(inputs)}",
             )
+    return [cells[one.name] for one in inputs]
 
 
 def assigned(text: str, known: Iterable[str]) -> tuple[str, str | None]:
