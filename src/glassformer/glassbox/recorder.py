@@ -78,6 +78,11 @@ class Recorder:
         last: Array = self._noted[f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output"]
         return last
 
+    def cross_attention(self) -> Array:
+        """The weights of cross-attention `[T S]`, the mean over layers and heads."""
+        cross = [f"decoder.{i}.cross.weights" for i in range(self.model.n_decoder_layers)]
+        return np.mean([self.arrays[name] for name in cross], axis=(0, 1))  # type: ignore[no-any-return]
+
     def tensors(self, axes: dict[str, Axis], *, as_text: bool) -> dict[str, Tensor]:
         """The quantities as tensors; a mask has the reason in each cell that is hidden."""
         tensors = {}

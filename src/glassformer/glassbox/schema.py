@@ -24,6 +24,7 @@ FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 
 DataType = Literal["float32", "int32", "uint8"]
 TokenKind = Literal["ordinary", "input", "pad", "bos", "eos", "unk"]
+NodeState = Literal["kept", "finished", "pruned"]
 Op = Literal[
     "embed",
     "sinusoids",
@@ -219,7 +220,7 @@ class Node(Strict):
     sum: float
     rank_score: float
     rank: int
-    state: Literal["kept", "finished", "pruned"]
+    state: NodeState
     reason: str
 
 
@@ -278,28 +279,12 @@ class Prediction(Strict):
 class Evidence(Strict):
     """The evidence for the answer, as tensors `[target, source_key]`; attention alone is not an explanation.
 
-    `occluded_by` is a token, or "mask". The gradient comes from the PyTorch model, which does not
-    support every edit: `gradient_before_edits` says that it is of the model without these. `correlations`: with
-    "occlusion", "gradient".
+    `occluded_by` is a token, or "mask".
     """
 
     attention: str
     occlusion: str
-    gradient: str
     occluded_by: str
-    gradient_before_edits: bool
-    correlations: dict[str, Correlation]
-
-
-@dataclass(frozen=True)
-class Correlation(Strict):
-    """Spearman's rank correlation of cross-attention with another measure, over all cells and for each output token.
-
-    None if one of the two is constant.
-    """
-
-    all: float | None
-    rows: list[float | None]
 
 
 @dataclass(frozen=True)
@@ -322,17 +307,15 @@ class Difference(Strict):
 
 @dataclass(frozen=True)
 class Check(Strict):
-    """`largest` difference found by a check of this trace, against its tolerance.
+    """The `largest` difference between the logits of the trace and those of the PyTorch model, against its tolerance.
 
-    `passed` is None if the check cannot be made; `note` says why, or what was compared.
+    `passed` is None if they cannot be compared; `note` says why, or what was compared.
     """
 
-    step: str
-    kind: Literal["step", "axes", "pytorch", "search"]
     largest: float
     tolerance: float
     passed: bool | None
-    note: str = ""
+    note: str
 
 
 @dataclass(frozen=True)
@@ -356,7 +339,7 @@ class Trace(Strict):
     evidence: Evidence | None
     edits: list[str]
     difference: Difference | None
-    checks: list[Check]
+    check: Check
     training: Training | None = None
     errors: Errors | None = None
     heads: HeadEffects | None = None
@@ -368,8 +351,8 @@ class Trace(Strict):
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(check.passed is not False for check in self.checks)
+        """Whether the logits are those of the PyTorch model, as far as it is known."""
+        return self.check.passed is not False
 
     def array(self, name: str) -> NDArray[Any]:
         """The numbers of a tensor."""
