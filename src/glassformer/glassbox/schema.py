@@ -145,19 +145,17 @@ class Axis(Strict):
 class Tensor(Strict):
     """Numbers with named axes; a scalar has none.
 
-    `data` is base64 of the little-endian numbers, row by row, or in text mode the list of them (9 significant digits,
-    which is float32 to the last bit). `origin`: computed by a step, a weight of the model, or given from outside.
+    `data` is base64 of the little-endian numbers, row by row. `origin`: computed by a step, a weight of the model, or
+    given from outside.
     """
 
     axes: list[str]
     dtype: DataType
-    data: str | list[float]
+    data: str
     origin: Literal["step", "weight", "given"]
 
     @classmethod
-    def of(
-        cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"], *, text: bool = False
-    ) -> Tensor:
+    def of(cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"]) -> Tensor:
         """The tensor of an array; booleans and integers keep their kind, all others become float32.
 
         Raises ModelFileError for a number that is not finite.
@@ -172,17 +170,13 @@ class Tensor(Strict):
                 expected="finite float32",
                 hint="its weights are too large: train again with a smaller training.learning_rate",
             )
-        if text:
-            return cls(axes, dtype, [float(f"{number:.9g}") for number in stored.ravel().tolist()], origin)
         return cls(axes, dtype, base64.b64encode(stored.tobytes()).decode("ascii"), origin)
 
     def array(self, axes: dict[str, Axis]) -> NDArray[Any]:
         """The numbers, in the shape given by the axes of the trace."""
         dtype = np.dtype(self.dtype).newbyteorder("<")
         shape = [axes[name].length for name in self.axes]
-        if isinstance(self.data, str):
-            return np.frombuffer(base64.b64decode(self.data), dtype).reshape(shape)
-        return np.array(self.data, dtype).reshape(shape)
+        return np.frombuffer(base64.b64decode(self.data), dtype).reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,6 @@ def explain(
     evidence: bool = True,
     weights: bool = False,
     history: bool | str | Path = False,
-    numbers_as_text: bool = False,
     pad_to: int = 0,
     **options: Any,
 ) -> Trace:
@@ -80,7 +79,7 @@ def explain(
     explained = Explained.of(model, text, decoding, options, pad_to)
     changes.check(explained.file.settings.model)
     opened = _Opened.of(explained, changes, target)
-    trace = opened.trace(evidence=evidence, weights=weights, as_text=numbers_as_text)
+    trace = opened.trace(evidence=evidence, weights=weights)
     run = explained.path.parent if history is True and explained.path else history
     if isinstance(run, str | Path):
         folder = Path(run)
@@ -122,17 +121,17 @@ class _Opened:
 
         return check_logits(self.forward, self.fed, self.recorder.arrays["logits"])
 
-    def trace(self, *, evidence: bool, weights: bool, as_text: bool) -> Trace:
+    def trace(self, *, evidence: bool, weights: bool) -> Trace:
         """The trace, without the records of a run."""
         explained, edits, tokens = self.explained, self.forward.edits, self._tokens()
         axes = explained.axes(tokens)
-        tensors = self.recorder.tensors(axes, as_text=as_text)
+        tensors = self.recorder.tensors(axes)
         if weights:
             for name, (array, names) in self.forward.named_weights().items():
-                tensors[name] = Tensor.of(array, list(names), "weight", text=as_text)
+                tensors[name] = Tensor.of(array, list(names), "weight")
         measured, found = self._evidence() if evidence else ({}, None)
         for name, numbers in measured.items():
-            tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given", text=as_text)
+            tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given")
         return Trace(
             text=readable(explained.text, explained.translator.inputs),
             translation=self.searches.beam.answers[0].text,
