@@ -40,7 +40,7 @@ THIRD_PARTY = {
         *("threadpoolctl", "torch"),
     },
     "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
-    "before": {"numpy", "pydantic", "torch"},
+    "before": {"numpy", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
     "ship": {
         *("ctranslate2", "fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch"),
