@@ -16,7 +16,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from benchmarks.tasks import Rows, Task
 from glassformer.data.corpus import Sequences
-from glassformer.inference.engines.torch import autocast
+from glassformer.devices import autocast
 from glassformer.paper.model import sinusoids
 from glassformer.paper.settings import ModelSettings
 from glassformer.text.vocabulary import Vocabulary
@@ -92,10 +92,10 @@ def make_marian(settings: ModelSettings, vocabulary: Vocabulary) -> Any:
 class PeerTrainer(ABC):
     """Fused AdamW on the batches of a task."""
 
-    def __init__(self, task: Task, device: str, precision: str) -> None:
+    def __init__(self, task: Task, precision: str) -> None:
         torch.manual_seed(1)
-        self.task, self.device, self.precision = task, device, precision
-        self.model = self.make().to(device).train()
+        self.task, self.precision = task, precision
+        self.model = self.make().train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
 
     @abstractmethod
@@ -107,8 +107,8 @@ class PeerTrainer(ABC):
         """Of the token after each that is given."""
 
     def update(self, rows: Rows) -> None:
-        source, padding, given, targets = load_batch(self.task, rows, self.device)
-        with autocast(torch.device(self.device), self.precision):
+        source, padding, given, targets = load_batch(self.task, rows)
+        with autocast(torch.device("cpu"), self.precision):
             logits = self.logits(source, padding, given).flatten(0, 1)
             loss = F.cross_entropy(logits, targets.flatten(), label_smoothing=self.task.label_smoothing)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -142,11 +142,10 @@ def padded(sequences: Sequences, rows: Rows) -> tuple[Rows, NDArray[np.bool_]]:
     return ids, inside
 
 
-def load_batch(task: Task, rows: Rows, device: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def load_batch(task: Task, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Source ids, where they are padding, what the decoder reads, and its targets (-100: none)."""
     source, source_real = padded(task.corpus.source, rows)
     target, target_real = padded(task.corpus.target, rows)
     targets = np.where(target_real, target, -100)
     arrays = source, ~source_real, target[:, :-1], targets[:, 1:]
-    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
-    return moved[0], moved[1], moved[2], moved[3]
+    return tuple(map(torch.from_numpy, arrays))  # type: ignore[return-value]

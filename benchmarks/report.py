@@ -46,7 +46,7 @@ def rows_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def signature(rounds: int, device: str | None = None) -> str:
+def signature(rounds: int) -> str:
     """When, where and with what was measured."""
     cpu = Path("/proc/cpuinfo")
     names = [line for line in cpu.read_text().splitlines() if line.startswith("model name")] if cpu.exists() else []
@@ -57,7 +57,7 @@ def signature(rounds: int, device: str | None = None) -> str:
             versions.append(f"{package} {importlib.metadata.version(package)}")
     cores = f"{psutil.cpu_count(logical=False)} cores, load {psutil.getloadavg()[0]:.1f}"
     today = datetime.datetime.now(datetime.UTC).date()
-    return f"\n{today}; {rounds} rounds; {device or processor}, {cores}; {', '.join(versions)}.\n"
+    return f"\n{today}; {rounds} rounds; {processor}, {cores}; {', '.join(versions)}.\n"
 
 
 def megabytes(process: psutil.Process, *, children_only: bool = False) -> float:

@@ -2,7 +2,6 @@
 
     D     10,000 dates, characters; d_model 256, d_ff 1024, 4 heads, 3+3 layers; 256 pairs a batch
     M     drawn ids, 13 ± 6 a side, joint vocabulary 10,000; d_model 128, d_ff 256, 4 heads, 4+4 layers; 4,096 tokens
-    base, big   the paper's models (table 3) on drawn ids, joint vocabulary 37,000; 25,000 tokens a batch; for a GPU
 
 Attention has biases and dropout, and the feed-forward has dropout inside, because that is what the peers' layers do;
 so all of them compute the same function. Rows of like length share a batch, which spares everybody the padding.
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -37,7 +35,6 @@ HELD_OUT_DATES = 1_000
 class Task:
     """Rows as ids, the model that learns them, and how many rows or tokens (framed, on either side) make a batch."""
 
-    name: str
     prepared: Prepared
     pairs_a_batch: int | None
 
@@ -72,29 +69,6 @@ class Task:
     def n_target_tokens(self, rows: Rows) -> int:
         """Real positions that have a loss: what follows `<bos>`."""
         return int((self.corpus.target.lengths[rows] - 1).sum())
-
-    def flops(self, rows: Rows) -> float:
-        """Arithmetic of one training step on the real tokens of some rows: forward, and twice that backward."""
-        lengths = self.corpus.source.lengths[rows], self.corpus.target.lengths[rows] - 1
-        return 3 * forward_flops(self.model, self.vocabulary_size, *lengths)
-
-
-def forward_flops(model: ModelSettings, vocabulary_size: int, source: Rows, target: Rows) -> float:
-    """Matrix products (2·m·n·k each) of one pass over pairs of so many tokens, without padding or recomputation.
-
-    Attention counts the pairs of positions that may see each other: S², S·T, and T·(T + 1) / 2 where it is causal.
-    """
-    s, t = source.astype(float), target.astype(float)
-    heads_width = model.n_heads * (model.d_k + model.d_v)  # of queries and values, or of keys and outputs
-    attended = {"encoder": s * s, "decoder": t * (t + 1) / 2 + t * s}
-    projected = {"encoder": 2 * s, "decoder": 3 * t + s}  # in halves of an attention: q and o, k and v
-    inner = {"encoder": s, "decoder": t}
-    depth = {"encoder": model.n_encoder_layers, "decoder": model.n_decoder_layers}
-    products = t * model.d_model * vocabulary_size
-    for stack, layers in depth.items():
-        attention = heads_width * (attended[stack] + model.d_model * projected[stack])
-        products = products + layers * (attention + 2 * model.d_model * model.d_ff * inner[stack])
-    return float(2 * products.sum())
 
 
 def plan_pairs(source_lengths: Rows, target_lengths: Rows, n_pairs: int, seed: int, epoch: int) -> list[Rows]:
@@ -143,22 +117,12 @@ def settings_of(kind: str, model: dict[str, Any], dropout: float, **training: ob
 
 def task_d() -> Task:
     settings = settings_of("characters", SHAPE_D, 0.1, label_smoothing=0.0)
-    return Task("D", prepare(as_table(split_dates()[0]), settings), pairs_a_batch=256)
+    return Task(prepare(as_table(split_dates()[0]), settings), pairs_a_batch=256)
 
 
 def task_m() -> Task:
     settings = settings_of("words", SHAPE_M, 0.3, label_smoothing=0.1, batch_tokens=4_096)
-    return Task("M", prepare(as_table(draw_pairs(20_000, 10_000, 13, 6)), settings), pairs_a_batch=None)
+    return Task(prepare(as_table(draw_pairs(20_000, 10_000, 13, 6)), settings), pairs_a_batch=None)
 
 
-def paper_task(name: str, model: dict[str, int], dropout: float) -> Task:
-    settings = settings_of("words", model, dropout, label_smoothing=0.1, batch_tokens=25_000)
-    return Task(name, prepare(as_table(draw_pairs(50_000, 37_000, 26, 12)), settings), pairs_a_batch=None)
-
-
-TASKS: dict[str, Callable[[], Task]] = {
-    "D": task_d,
-    "M": task_m,
-    "base": partial(paper_task, "base", {}, 0.1),
-    "big": partial(paper_task, "big", {"d_model": 1024, "d_ff": 4096, "n_heads": 16}, 0.3),
-}
+TASKS: dict[str, Callable[[], Task]] = {"D": task_d, "M": task_m}

@@ -1,7 +1,4 @@
-"""Steps of training on the same batches for everybody, next to PyTorch's layers and MarianMT.
-
-A device that reaches R · 10^12 operations a second has R TFLOP/s: those on the real tokens, not on padding.
-"""
+"""Steps of training on the same batches for everybody, next to PyTorch's layers and MarianMT."""
 
 from __future__ import annotations
 
@@ -21,29 +18,30 @@ from benchmarks.peers import MarianTrainer, TorchTrainer
 from benchmarks.report import options, ratios, rows_of, signature, spread
 from benchmarks.tasks import TASKS, Rows, Task
 from benchmarks.turns import Absent, Act, Measured, Record, take_turns
-from glassformer.inference.engines.torch import has_fast_bfloat16
+from glassformer.devices import has_fast_bfloat16
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.loop import Run
 
 WARM_UPDATES, UPDATES_A_TURN = 2, 6
+CPU = torch.device("cpu")
 
 
 class OurTrainer:
     """The run that `glassformer train` iterates over. It writes nothing before that."""
 
-    def __init__(self, task: Task, device: str, precision: str) -> None:
+    def __init__(self, task: Task, precision: str) -> None:
         settings = task.prepared.settings
         training = settings.training.model_copy(update={"precision": precision})
         prepared = dataclasses.replace(task.prepared, settings=settings.model_copy(update={"training": training}))
         directory = RunDirectory(Path(tempfile.gettempdir()) / "glassformer-benchmark")
-        self.run = Run(prepared, directory, torch.device(device))
+        self.run = Run(prepared, directory, CPU)
 
     def update(self, rows: Rows) -> None:
         self.run.update([rows])
 
 
 PROGRAMS = {"glassformer": OurTrainer, "nn.Transformer": TorchTrainer, "MarianMT": MarianTrainer}
-TRAINERS: dict[str, Callable[[Task, str], Any]] = {
+TRAINERS: dict[str, Callable[[Task], Any]] = {
     f"{name}, {precision}": partial(program, precision=precision)
     for name, program in PROGRAMS.items()
     for precision in ("bfloat16", "float32")
@@ -57,34 +55,24 @@ class Training:
 
     task: str
     contender: str
-    device: str
 
     def start(self) -> tuple[dict[str, Any], Act]:
-        device = torch.device(self.device)
-        if self.contender.endswith("bfloat16") and not has_fast_bfloat16(device):
+        if self.contender.endswith("bfloat16") and not has_fast_bfloat16(CPU):
             raise Absent("this processor emulates bfloat16")  # a step takes minutes
         task = TASKS[self.task]()
-        trainer, batches = TRAINERS[self.contender](task, self.device), task.batches()
+        trainer, batches = TRAINERS[self.contender](task), task.batches()
 
         def act() -> Measured:
             turn = list(islice(batches, UPDATES_A_TURN))
-            synchronize(device)
             begun = time.perf_counter()
             for rows in turn:
                 trainer.update(rows)
-            synchronize(device)
             seconds = time.perf_counter() - begun
-            totals = {"pairs": len, "tokens": task.n_target_tokens, "flops": task.flops}
-            return {name: sum(map(count, turn)) / seconds for name, count in totals.items()}
+            return {"pairs": sum(map(len, turn)) / seconds, "tokens": sum(map(task.n_target_tokens, turn)) / seconds}
 
         for rows in islice(batches, WARM_UPDATES):
             trainer.update(rows)
         return {}, act
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def table_of(records: dict[str, Record]) -> str:
@@ -96,18 +84,15 @@ def table_of(records: dict[str, Record]) -> str:
             rows.append([name, record.absent])
             continue
         times = "1" if record is ours else spread(ratios(ours.of("pairs"), record.of("pairs")), 2)
-        teraflops = [flops / 1e12 for flops in record.of("flops")]
-        rows.append([name, spread(record.of("pairs")), spread(record.of("tokens")), times, spread(teraflops, 2)])
-    return rows_of(["", "pairs/s", "target tokens/s", "ours is … times", "TFLOP/s"], rows)
+        rows.append([name, spread(record.of("pairs")), spread(record.of("tokens")), times])
+    return rows_of(["", "pairs/s", "target tokens/s", "ours is … times"], rows)
 
 
 def main(program: str) -> None:
     parser = options(program, __doc__, rounds=5)
     parser.add_argument("--tasks", default="D,M", help=f"some of {', '.join(TASKS)}")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     for task in given.tasks.split(","):
-        jobs = {contender: Training(task, contender, given.device) for contender in TRAINERS}
+        jobs = {contender: Training(task, contender) for contender in TRAINERS}
         records = take_turns(jobs, given.rounds)
-        name = torch.cuda.get_device_name() if given.device == "cuda" else None
-        print(f"\n{task}\n\n{table_of(records)}{signature(given.rounds, name)}", flush=True)
+        print(f"\n{task}\n\n{table_of(records)}{signature(given.rounds)}", flush=True)

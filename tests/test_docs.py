@@ -28,7 +28,6 @@ TINY = nested(
     OVERRIDES
     | {
         "training.steps": 4,
-        "training.members": 1,
         "training.validate_every": 2,
         "training.validate_rows": 10,
         "decoding.max_new_tokens": 20,  # such a model finds no end of its answers

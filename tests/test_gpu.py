@@ -11,6 +11,7 @@ import torch
 
 from glassformer import Translator
 from glassformer.before.members import train
+from glassformer.ship.storage.modelfile import ModelFile, join
 from glassformer.training import Run, Saved
 from tests import tiny
 from tests.training.test_loop import weight_list
@@ -108,9 +109,11 @@ def test_a_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_model_of_a_gpu_answers_the_same_on_both_in_any_batch(tmp_path, copies, members):
-    training = {"members": members, "steps": 400, "precision": "auto"}
-    start(tmp_path, "cuda", {"copy_mechanism": copies}, **training).finish()
-    on_cpu, on_gpu = (Translator.load(tmp_path, device=device) for device in DEVICES)
+    runs = [tmp_path / str(seed) for seed in range(1, 1 + members)]
+    for seed, run in enumerate(runs, 1):
+        start(run, "cuda", {"copy_mechanism": copies}, seed=seed, steps=400, precision="auto").finish()
+    joined = join([ModelFile.load(run) for run in runs])
+    on_cpu, on_gpu = (Translator(joined, device=device) for device in DEVICES)
     expected, found = (model.translate(WORDS) for model in (on_cpu, on_gpu))
     right = sum(answer.text == target for answer, (_, target) in zip(expected, PAIRS, strict=True))
     assert right >= 250

@@ -8,13 +8,11 @@ import contextlib
 import functools
 import importlib.util
 import io
-import itertools
 import json
 import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -225,8 +223,7 @@ def test_the_check_of_numbers_says_in_words_what_is_wrong(
 def test_a_comma_in_a_number_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     exercises = course.Exercises({1: (course.right_numbers(524_288), "the hint")})
     assert "give one number, not 2 numbers (write 1072, not 1,072)" in said(capsys, exercises, 1, (524, 288))
-    for answer in (524_288, 524_288.0, [524_288], np.int64(524_288)):
-        assert said(capsys, exercises, 1, answer) == "Exercise 1: right.\n"
+    assert said(capsys, exercises, 1, np.int64(524_288)) == "Exercise 1: right.\n"
 
 
 def forgets_to_return(p: float, q: float) -> None: ...
@@ -281,22 +278,14 @@ TYPED = {
         (2, "answer = lambda x: torch.softmax(torch.tensor(x), dim=1)", "right."),
         (3, "answer = lambda n: np.where(np.tri(n) - np.tri(n, k=-2), 0, -np.inf)", "right."),
         (3, "answer = lambda n: np.where(np.tri(n), 0, -np.inf)", "window(4) is"),
-        (
-            3,
-            "answer = lambda n: np.tri(n) - np.tri(n, k=-2)",
-            "window(2) is [[1.0, 0.0], [1.0, 1.0]], which is not right",
-        ),
     ],
     "04-layer": [
         (2, OUTSIDE, "norm([[0.001, -0.001]]) is"),
         (2, NORM, "right."),
-        (4, "answer = [12, 20]", "right."),
     ],
     "05-text": [
         (2, ENCODE, "right."),
         (2, "answer = lambda text, ids: [0, *(ids.get(word, 2) for word in text.split()), 1]", "encode('cat', "),
-        (3, "answer = 65, 22, 36, 60, 66, 67", "right."),
-        (5, "answer = lambda batch, pad: [[token != pad for token in row] for row in batch]", "right."),
         (5, "answer = lambda batch, pad: np.asarray(batch) != 67", "mask([[1, 0, 0], [1, 2, 0]], 0) is"),
     ],
 }
@@ -360,26 +349,6 @@ def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str, tmp_
     assert "hint: run `make lessons`" in message
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize(("stamped", "message"), [(True, "run make lessons again"), (False, "was not installed")])
-def test_make_lessons_without_jupyter_is_a_clear_error(stamped: bool, message: str, tmp_path: Path) -> None:
-    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text(encoding="utf-8"), encoding="utf-8")
-    for name in ("pyproject.toml", "constraints.txt", "requirements-dev.txt", "requirements-docs.txt"):
-        (tmp_path / name).touch()
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")  # pip finds no package
-    python.chmod(0o755)
-    for name in ("installed", "installed-lessons") if stamped else ("installed",):
-        (tmp_path / ".venv" / name).touch()
-    alone = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # `make test` runs this
-    ended = subprocess.run(["make", "lessons"], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert message in ended.stderr
-    assert ended.stderr.startswith("error: JupyterLab ")
-
-
 CAPSTONE = "10-your-own"
 
 
@@ -390,31 +359,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return run_in_this_process(CAPSTONE, patch, tmp_path_factory.mktemp("own"), before="## 6. Training")
 
 
-def test_the_transformer_of_lesson_10_has_about_130_lines() -> None:
-    cells = [cell["source"] for cell in stored(CAPSTONE).cells if cell["cell_type"] == "code"]
-    pieces = [code for code, after in itertools.pairwise(cells) if after.startswith("# Your ")]
-    assert 120 <= sum(bool(line.strip()) for piece in pieces for line in piece.splitlines()) <= 140
-
-
 @settings(max_examples=10)
 @given(
-    n_heads=st.sampled_from((1, 2, 4)),
-    d_k=st.sampled_from((2, 4, 6)),
-    n_layers=st.integers(1, 3),
-    n_source=st.integers(1, 9),
-    n_pads=st.integers(0, 3),
-    n_target=st.integers(1, 9),
-    seed=st.integers(0, 99),
+    *(st.sampled_from((1, 2, 4)), st.sampled_from((2, 4, 6)), st.integers(1, 3)),
+    *(st.integers(1, 9), st.integers(0, 3), st.integers(1, 9), st.integers(0, 99)),
 )
 def test_the_transformer_of_lesson_10_equals_the_reference_in_any_size_and_padding(
-    own: dict[str, Any],
-    n_heads: int,
-    d_k: int,
-    n_layers: int,
-    n_source: int,
-    n_pads: int,
-    n_target: int,
-    seed: int,
+    own: dict[str, Any], n_heads: int, d_k: int, n_layers: int, n_source: int, n_pads: int, n_target: int, seed: int
 ) -> None:
     sizes = {"n_heads": n_heads, "n_encoder_layers": n_layers, "n_decoder_layers": n_layers}
     model = ModelSettings(d_model=n_heads * d_k, d_ff=24, **sizes)
@@ -436,9 +387,6 @@ UNSCALED = """def attention(query, key, value, visible):
 FORGETS = "def attention(query, key, value, visible):\n    weights = query @ key.transpose(-2, -1)"
 BIAS = "class FeedForward(FeedForward):\n    def __init__(self, a, b):\n        super().__init__(a, b)\n"
 BIAS += "        self.w_1 = nn.Linear(a, b, bias=False)"
-PIECES_OF_HEADS = """class MultiHeadAttention(MultiHeadAttention):
-    def split(self, y):
-        return y.unflatten(2, (-1, self.n_heads)).transpose(1, 3).transpose(2, 3)"""
 PRE_NORM = """class EncoderLayer(EncoderLayer):
     def forward(self, x, visible):
         y = self.self_attention_norm(x)
@@ -450,9 +398,6 @@ HALVES = """def sinusoids(length, d_model):
 SEES_PADS = """class Transformer(Transformer):
     def decode(self, target, memory, source):
         return super().decode(target, memory, torch.zeros_like(source))"""
-SMALL = """class Transformer(Transformer):
-    def embed(self, ids):
-        return self.source_embedding(ids) + sinusoids(ids.shape[1], self.d_model)"""
 COUNTS_PADS = """def loss(logits, target, smoothing):
     return nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten(), label_smoothing=smoothing)"""
 
@@ -462,12 +407,10 @@ COUNTS_PADS = """def loss(logits, target, smoothing):
     [
         ("attention", UNSCALED, "attention gives "),
         ("attention", FORGETS, "attention returns nothing; is `return` missing?"),
-        ("MultiHeadAttention", PIECES_OF_HEADS, "MultiHeadAttention as self_attention gives "),
         ("FeedForward", BIAS, "FeedForward, weight 'w_1.bias': no such weight, expected shape (128,)"),
         ("FeedForward", PRE_NORM, "EncoderLayer gives "),
         ("sinusoids", HALVES, "sinusoids gives "),
         ("sinusoids", SEES_PADS, "Transformer gives "),
-        ("sinusoids", SMALL, "Transformer gives "),
         ("loss", COUNTS_PADS, "loss with smoothing 0.0 gives "),
     ],
 )

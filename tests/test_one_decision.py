@@ -19,7 +19,6 @@ from glassformer.data.datasets import dates
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import Served
-from glassformer.ship.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to, write_csv
 from tests.tiny import OVERRIDES
 
@@ -77,11 +76,6 @@ REFUSED_RUNS: dict[str, tuple[dict[str, Any], list[str], str]] = {
         ["--resume", "--init", "RUN"],
         "resume and init exclude each other: a run that is resumed keeps its weights and its files",
     ),
-    "resume with overwrite": (
-        {"resume": True, "overwrite": True},
-        ["--resume", "--overwrite"],
-        "resume and overwrite exclude each other: a run that is resumed keeps its weights and its files",
-    ),
     "test rows that are too long": (
         {"test": "LONG"},
         ["--test", "LONG"],
@@ -122,14 +116,6 @@ def test_the_same_notices_are_given(tmp_path, house, name):
     assert answer.code == 0, answer.err
     for text in notices:
         assert text.partition("\n")[0] in answer.err
-
-
-def test_a_partial_override_leaves_the_same_rest_to_advice(tmp_path, house):
-    planned = plan(house.table, tmp_path / "run", overrides=TINY)
-    tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
-    assert answer_to("train", house.table, "--out", tmp_path / "run", *tiny).code == 0
-    assert ModelFile.load(tmp_path / "run").settings.training == planned.settings.training
-    assert ModelFile.load(tmp_path / "run").settings.model == planned.settings.model
 
 
 def test_a_setting_that_cannot_change_in_a_resumed_run_is_refused_alike(house):
@@ -185,10 +171,7 @@ def test_a_search_request_is_decided_alike(house, name):
 
 def test_evaluation_and_explanation_follow_the_same_rule(house):
     translator = Translator.load(house.run, device="cpu")
-    pairs = dates(3, seed=8)
-    decoding = DecodingSettings(num_beams=2).override({"num_return_sequences": 4})
-    assert (decoding.num_beams, decoding.num_return_sequences) == (4, 4)
-    assert evaluate(translator, pairs, num_return_sequences=7).decoding["num_beams"] == 7
+    assert evaluate(translator, dates(3, seed=8), num_return_sequences=7).decoding["num_beams"] == 7
     assert explain(house.run, TEXT, num_return_sequences=7).search.beam.num_beams == 7
     own = DecodingSettings(num_beams=6, num_return_sequences=3)
     assert own.override({"num_beams": 1}).num_return_sequences == 1

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -22,18 +21,12 @@ SITE = Path(__file__).parents[1] / "docs/site"
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch):
     """Import a module of docs/site by name."""
+    names = ("build", "links", "reference", "search", "words")
+    for name in names:  # the lessons have a `build`, too
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(SITE))
-
-    def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(name, SITE / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        loaded = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(loaded)
-        return loaded
-
-    yield load
-    for name in ("links", "reference", "search", "words"):
+    yield importlib.import_module
+    for name in names:
         sys.modules.pop(name, None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from glassformer.before.recipes.synonyms import SYNONYMS as OF_SETTINGS
 
 SYNONYMS = {
-    "docs/before-training": "clean, deduplicate, filter, leakage, label noise, overfitting, preprocess, quality, vram",
+    "docs/before-training": "clean, deduplicate, filter, leakage, label noise, preprocess, quality, vram",
     "docs/compare": "ablation, p-value, significance, versus",
     "docs/defaults": "auto, automl, heuristics, hyperparameter",
     "docs/deploy": "android, browser, docker, javascript, kubernetes, production, quantization, quantize, wasm",

@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from glassformer.before.advise import Advice, advise
-from glassformer.before.recipes.overrides import check_settings, flat, merge
+from glassformer.before.recipes.overrides import flat, merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair, read_table
 from glassformer.paper.settings import DataSettings, Settings
@@ -278,25 +278,6 @@ def test_what_is_not_in_the_source_is_not_copied():
         rows = [Pair(compose([word, "V;PST"]), form_of(word) + "uo") for word in words]
         chosen = advise(rows, inputs=inputs_of(["lemma"], ["tags"])).settings
         assert chosen["model"].get("copy_mechanism", False) is is_copied
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "tags", "minutes", "is_alone", "members"),
-    [
-        pytest.param(600, "V;PST;1;SG", None, True, 2, id="lemma and tags"),
-        pytest.param(600, "V;PST;1;SG", 29, True, 2, id="too few minutes for more"),
-        pytest.param(600, "V;PST;1;SG", 60, True, 5, id="an hour"),
-        pytest.param(600, "V;PST;1;SG", 60, False, 1, id="several processes share one model"),
-        pytest.param(600, "lld", 29, True, 1, id="one symbol, such as a language"),
-        pytest.param(600, "lld", 30, True, 5, id="one symbol, and time"),
-        pytest.param(5_000, "V;PST;1;SG", 60, True, 1, id="many rows"),
-    ],
-)
-def test_small_tables_get_several_models_where_they_have_tags_or_time(n_rows, tags, minutes, is_alone, members):
-    pairs = [Pair(compose([f"w{i}", tags]), f"w{i}uo") for i in range(n_rows)]
-    given = {} if minutes is None else check_settings({"training": {"max_minutes": minutes}})
-    advice = advise(pairs, given, inputs_of(["lemma"], ["tags"]), is_alone=is_alone)
-    assert Settings(**advice.settings).training.members == members
 
 
 def test_only_what_may_be_learned_wholly_ends_when_every_answer_stays_right():

@@ -18,7 +18,7 @@ from tests.tiny import OVERRIDES
 @pytest.fixture
 def planned(tmp_path, monkeypatch) -> Plan:
     monkeypatch.setattr(module, "MAX_SECONDS", 0.0)
-    overrides = OVERRIDES | {"training.steps": 25, "training.validate_every": 10, "training.batch_tokens": 256}
+    overrides = OVERRIDES | {"model.n_encoder_layers": 4, "training.steps": 25, "training.validate_every": 10}
     return plan(dates(60, seed=3), tmp_path / "run", overrides=overrides)
 
 
@@ -29,6 +29,15 @@ def test_the_time_is_that_of_all_steps_and_validations_and_nothing_is_written(pl
     assert found.tokens_per_second > 0
     assert 0 < found.needed_bytes < found.available_bytes
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_recomputes_its_layers_needs_less_memory_and_a_measurement_ends(planned, monkeypatch):
+    monkeypatch.setattr(module, "MAX_SECONDS", 1e9)
+    monkeypatch.setattr(module, "MAX_STEPS", 2)
+    training = planned.settings.training.model_copy(update={"recompute": True})
+    settings = planned.settings.model_copy(update={"training": training})
+    recomputing = replace(planned, settings=settings, prepared=replace(planned.prepared, settings=settings))
+    assert forecast(recomputing, "cpu").needed_bytes < forecast(planned, "cpu").needed_bytes
 
 
 def test_a_limit_of_minutes_and_steps_that_are_done_shorten_it(planned):

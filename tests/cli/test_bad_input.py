@@ -45,8 +45,8 @@ def test_a_text_instead_of_a_file_names_the_command_for_texts(call, run, text, s
 
 
 def test_a_missing_table_is_no_text(call, run):
-    for words in (("no.csv",), ("no.csv", "--column", "iso"), ("no", "--column", "iso")):
-        assert "as a text" not in call("translate", run, *words).err
+    assert "as a text" not in call("translate", run, "no", "--column", "iso").err
+    assert "as a text" not in call("translate", run, "no.csv").err
 
 
 # Options
@@ -154,21 +154,17 @@ def test_a_full_disk_while_training_is_said_and_the_table_stays(tmp_path, call, 
     assert table.read_bytes() == before
 
 
-def test_memory_that_runs_out_is_said_in_words(call, run, monkeypatch):
-    def too_much(*_arguments, **_options):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-
-    monkeypatch.setattr("glassformer.inference.translator.Translator.translate", too_much)
-    answer = call("translate", run, "-", stdin=b"1\n")
-    assert_is_for_people(answer, 1, "out of memory while texts are translated\n", "choose a smaller beam")
-
-
 OF_INPUT = ("out of memory while the input is read\n", "check that it is text, with line breaks")
 
 
 @pytest.mark.parametrize(
     ("where", "words", "parts"),
     [
+        (
+            "glassformer.inference.translator.Translator.translate",
+            ("translate", "RUN", "TABLE"),
+            ("out of memory while texts are translated\n", "choose a smaller beam"),
+        ),
         ("glassformer.data.lines.Lines._blocks", ("translate", "RUN", "TABLE"), OF_INPUT),
         ("glassformer.data.lines.Lines._blocks", ("translate", "RUN", "TABLE", "--column", "iso"), OF_INPUT),
         ("glassformer.data.lines.Lines._blocks", ("train", "TABLE"), OF_INPUT),
@@ -179,7 +175,7 @@ OF_INPUT = ("out of memory while the input is read\n", "check that it is text, w
 )
 def test_out_of_memory_says_for_what(tmp_path, call, run, small, few, monkeypatch, where, words, parts):
     def too_much(*_arguments, **_options):
-        raise MemoryError
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
 
     text = tmp_path / "lines"
     text.write_bytes(few.read_bytes())
@@ -223,16 +219,11 @@ def test_names_that_are_not_utf8_can_be_used_for_everything(tmp_path, call, smal
     run, page, out = folder / "run\udcfd", folder / "p\udcfc.html", folder / "out\udcfb.txt"
     for words in (
         ("train", table, "--out", run, "--test", table, *small(training__steps="2", training__validate_every="1")),
-        ("train", table, "--out", run, "--valid", table, "--overwrite", *small(training__steps="1")),
-        ("info", run),
         ("info", run, "--json"),
-        ("evaluate", run, table),
         ("evaluate", run, table, "--json"),
         ("score", run, table),
         ("translate", run, table, "--column", "iso", "--out", out, "--json"),
         ("explain", run, "123", "--html", page),
-        ("explain", run, "123", "--json"),
-        ("tokens", run, "123"),
     ):
         answer = call(*words)
         assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
@@ -266,9 +257,7 @@ def test_json_keys_with_half_a_surrogate_pair_do_no_harm(tmp_path, call, small):
     path = tmp_path / "t.jsonl"
     path.write_text("".join(f'{{"a\\ud800": "{n}", "b\\udfff": "{n + 1}"}}\n' for n in range(100)), encoding="ascii")
     answer = call("train", path, "--out", tmp_path / "run", *small(training__steps="1"))
-    assert answer.code == 0, answer.err
-    assert r"source: a\ud800 (column 0)" in answer.err
-    assert r"a\ud800" in call("info", tmp_path / "run").out
+    assert (answer.code, r"source: a\ud800 (column 0)" in answer.err) == (0, True), answer.err
     answer = call("train", path, "--out", tmp_path / "new", "--source", "a\ud800", "--target", "1")
     assert_is_for_people(answer, 2, "'data.source'", "valid UTF-8")
 
@@ -296,15 +285,9 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path, call, run,
 @on_linux
 def test_the_longest_names_can_be_written(tmp_path, call, run):
     suffix = ".progress.json"  # the record of a job has the name of its output, and this
-    for words, length in (
-        (("translate", run, "-", "--out"), 255 - len(suffix)),
-        (("explain", run, "123", "--html"), 255),
-    ):
-        out = tmp_path / ("a" * length)
-        answer = call(*words, out, stdin=b"1\n")
-        assert answer.code == 0, answer.err
-        assert out.is_file()
-    assert len(list(tmp_path.iterdir())) == 2
+    out = tmp_path / ("a" * (255 - len(suffix)))
+    answer = call("translate", run, "-", "--out", out, stdin=b"1\n")
+    assert (answer.code, out.is_file()) == (0, True), answer.err
 
 
 EVIL = "\x1b[2J\x1b]8;;http://evil\x1b\\a\u202eb\x9bc"
@@ -323,16 +306,12 @@ def test_what_a_table_says_never_acts_on_the_terminal(tmp_path, call, small):
     )
     for words in (
         ("train", path, "--out", run, *source, "--test", path, *few),
-        ("train", path, "--out", run, "--overwrite", "--no-header", *small(training__steps="1")),
         ("info", run),
         ("evaluate", run, path, *source),
         ("score", run, path),
-        ("tokens", run, rows[0][0]),
         ("explain", run, rows[0][0], "--target", rows[0][1]),
-        ("explain", run, rows[0][0], "--tensor", "decoder.0.cross.weights"),
         ("explain", run, rows[0][0], "--edit", f"token 3={EVIL[0]}"),
         ("evaluate", run, path, "--source", "none", "--target", f"{EVIL}"),
-        ("translate", run, path, "--column", EVIL),
         ("info", tmp_path / EVIL),
     ):
         answer = call(*words)

@@ -41,9 +41,7 @@ def test_a_table_is_read_as_its_owner_would_read_it(tmp_path, name):
 def test_what_was_trained_is_what_every_verb_reads(call, small, tmp_path, name):
     case, run = READ[name], tmp_path / "run"
     path = case.write(tmp_path)
-    trained = call(
-        "train", path, "--out", run, *small(training__steps="1", data__valid_fraction="0", training__members="1")
-    )
+    trained = call("train", path, "--out", run, *small(training__steps="1", data__valid_fraction="0"))
     assert trained.code == 0, trained.err
     assert f"source: {label(case.source)}" in trained.err
     assert case.says in trained.err
@@ -101,7 +99,7 @@ def test_a_model_keeps_its_columns_wherever_they_are(call, small, tmp_path):
     """The columns of `train --source --target` are those of every verb, whatever is beside them."""
     case, run, pairs = CASES["id, word, pron"], tmp_path / "run", cipher(160)[40:]
     words = ("--source", "word", "--target", "pron")
-    short = small(training__steps="1", training__members="1")
+    short = small(training__steps="1")
     assert call("train", case.write(tmp_path), "--out", run, *words, *short).code == 0
     columns = ModelFile.load(run).data.columns
     assert (columns.inputs[0].name, columns.target.name, columns.positions, columns.width) == (

@@ -125,13 +125,39 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
     assert "the models do not read the same rows and targets of the table" in other.err
 
 
-@pytest.mark.parametrize("right", [0, 1])
-def test_of_two_columns_called_translation_the_one_that_translate_wrote_is_compared(call, tmp_path, table_of, right):
-    """The other one was kept."""
-    gold = table_of(tmp_path / "gold.csv", [("word", "translation"), *cipher(40)])
-    rows = [(x, y[::-1], y) if right else (x, y, y[::-1]) for x, y in cipher(40)]
-    answers = table_of(tmp_path / "answers.csv", [("word", "translation", "translation_2"), *rows])
-    assert found_of(call, answers, answers, gold)["metrics"]["exact_match"]["a"] == right
+GOLD = [("word", "translation"), *cipher(40)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "n_right"),
+    [
+        ([("word", "translation", "translation_2"), *((x, y, y[::-1]) for x, y in GOLD[1:])], 0),
+        ([("word", "translation", "translation_2"), *((x, y[::-1], y) for x, y in GOLD[1:])], 40),
+        ([("word", "translation"), *sorted(GOLD[1:])], 40),
+        ([("Text", "output"), *GOLD[1:]], 40),
+        ([("text", "output"), *sorted(GOLD[1:])], 40),
+        ([("id", "source", "translation"), *((str(i), x, y) for i, (x, y) in enumerate(sorted(GOLD[1:])))], 40),
+        (sorted(GOLD[1:]), 40),
+        ([(y,) for _, y in GOLD[1:]], 40),
+        ([("translation",), *((y,) for _, y in GOLD[1:])], 40),
+        ([("prediction", "word"), *((y, x) for x, y in sorted(GOLD[1:]))], 40),
+    ],
+)
+def test_the_column_of_answers_is_scored_and_paired_by_the_sources_that_are_beside_it(
+    call, tmp_path, table_of, rows, n_right
+):
+    gold, answers = table_of(tmp_path / "gold.csv", GOLD), table_of(tmp_path / "answers.csv", rows)
+    found = found_of(call, answers, answers, gold)
+    assert found["metrics"]["exact_match"]["a"] == n_right / 40
+
+
+def test_answers_without_a_source_of_the_table_are_refused(call, tmp_path, table_of):
+    gold = table_of(tmp_path / "gold.csv", GOLD)
+    answers = table_of(tmp_path / "answers.csv", [("word", "translation"), *GOLD[2:]])
+    answer = call("compare", answers, answers, gold)
+    assert answer.code == 1
+    assert "no answer to 1 source of the table" in answer.err
+    assert repr(GOLD[1][0]) in answer.err
 
 
 def test_what_translate_wrote_for_a_table_without_a_header_is_compared(call, run, tmp_path, table_of):

@@ -169,7 +169,7 @@ GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "score", "heads"])
+@pytest.mark.parametrize("verb", ["evaluate", "score"])
 def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, run, verb):
     path, ledger = tmp_path / "gaps.csv", tmp_path / "lost.jsonl"
     path.write_text(GAPS, encoding="utf-8")

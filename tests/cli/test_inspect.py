@@ -132,7 +132,7 @@ def test_an_analogy_has_its_expected_token_and_the_query(call, run):
 def test_a_token_without_a_row_is_an_error_that_names_the_nearest(call, run):
     answer = call("neighbors", run, "11")
     assert (answer.code, answer.out) == (1, "")
-    assert "nearest: '1'" in answer.err
+    assert "did you mean '1'?" in answer.err
     assert call("neighbors", run).code == 2
 
 

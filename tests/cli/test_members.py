@@ -34,7 +34,7 @@ def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small
     assert answer.code == 0, answer.err
     for seed in (1, 2):
         lines = [line for line in answer.err.splitlines() if line.startswith(f"member {seed}: step")]
-        assert [line.split()[3] for line in lines] == ["10", "20"]
+        assert [line.split()[3] for line in lines] == ["10", "20", "20"]
     assert "2 members, with the seeds 1, 2" in answer.err
     assert set(json.loads(answer.out)) == {"run", "test"}
     facts = json.loads(call("info", tmp_path / "run", "--json").out)
@@ -53,7 +53,7 @@ def test_ctrl_c_stops_all_members_and_the_printed_command_goes_on(tmp_path, inte
     words = small(training__steps="4000", training__validate_every="5", training__max_minutes="1")
     said = interrupted("train", table, "--out", out, "--members", 2, *words)
     last = said.rstrip().splitlines()[-1].strip()
-    assert shlex.split(last) == ["glassformer", "train", str(table), "--out", str(out), "--resume"]
+    assert shlex.split(last) == ["glassformer", "train", str(table), "--out", str(out), "--resume", "--members", "2"]
     assert not (out / "model.safetensors").exists()
     history = (out / "members" / "1" / "history.jsonl").read_text("utf-8").splitlines()
     assert json.loads(history[-1])["event"] == "stopped"

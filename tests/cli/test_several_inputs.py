@@ -35,9 +35,7 @@ def inflected(call, small, inflection, tmp_path_factory):
     """A run with a feature, and what the command said."""
     out = tmp_path_factory.mktemp("inflected") / "run"
     columns = ("--source", "lemma", "--target", "form", "--feature", "tags")
-    return out, call(
-        "train", inflection, "--out", out, *columns, *small(training__steps="200", training__members="1"), "--seed", "3"
-    )
+    return out, call("train", inflection, "--out", out, *columns, *small(training__steps="200"), "--seed", "3")
 
 
 @pytest.fixture(scope="session")
@@ -234,7 +232,7 @@ def plain(call, small, tmp_path_factory):
     """A table without a header, and a run whose feature has a name."""
     folder = tmp_path_factory.mktemp("plain")
     table, out = tsv(folder / "plain.tsv", ROWS), folder / "run"
-    settings = small(training__steps="2", training__members="1")
+    settings = small(training__steps="2")
     answer = call("train", table, "--feature", "tags=2", "--out", out, *settings)
     assert answer.code == 0, answer.err
     return table, out
@@ -249,7 +247,7 @@ def test_a_feature_of_a_table_without_a_header_has_one_option_in_every_verb(call
         ["translate", run, table],
         ["audit", table],
         ["split", table, "--out", tmp_path / "parts"],
-        ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2", "--members", 1],
+        ["train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=2"],
     ):
         answer = call(*words, "--feature", "tags=2", "--quiet")
         assert answer.code in (0, 3), (words, answer.err)
@@ -276,9 +274,7 @@ def test_two_texts_and_two_features(call, small, tmp_path):
     table = tsv(tmp_path / "four.tsv", [("lemma", "tags", "other", "language", "form"), *rows])
     texts, features = ["--source", "lemma", "--source", "other"], ["--feature", "tags", "--feature", "language"]
     columns = [*texts, *features, "--target", "form"]
-    answer = call(
-        "train", table, *columns, "--out", tmp_path / "run", *small(training__steps="2", training__members="1")
-    )
+    answer = call("train", table, *columns, "--out", tmp_path / "run", *small(training__steps="2"))
     assert answer.code == 0, answer.err
     inputs = ModelFile.load(tmp_path / "run").source_tokenizer.inputs
     assert [(one.name, one.kind) for one in inputs] == [

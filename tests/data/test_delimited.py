@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import subprocess
 import sys
 import tempfile
-import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -176,7 +173,7 @@ def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
                 by_the_csv_module(own)
 
 
-# Time and memory
+# Time
 
 PATHOLOGICAL = """
 import io
@@ -200,18 +197,3 @@ for text in (
 def test_time_grows_no_faster_than_the_file():
     """Twice or three times the work of reading would do; a quadratic one would take many minutes."""
     subprocess.run([sys.executable, "-c", PATHOLOGICAL], check=True, timeout=120)
-
-
-def test_memory_stays_bounded_after_a_quote_that_is_never_closed(monkeypatch):
-    """Half a megabyte behind the quote, of which four thousand characters may be held."""
-    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 2**12)
-    rows = itertools.chain([b'1,"a\n'], itertools.repeat(b"2," + b"b" * 29 + b"\n", 2**14))
-    lines = SimpleNamespace(read1=lambda _size: next(rows, b""))
-    tracemalloc.start()
-    try:
-        n_rows = sum(not row.fault for row in csv_rows(Lines(lines, "a.csv", lone_cr=True), []))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert n_rows == 2**14
-    assert peak < 400_000

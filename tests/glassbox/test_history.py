@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ModelFileError, RunError
-from glassformer.glassbox import history
 from glassformer.glassbox.history import MAX_CHECKPOINTS, MAX_EVENTS, last_sample, read_history
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
@@ -59,33 +58,6 @@ def test_the_text_goes_through_every_checkpoint(case, folder):
     other = explain(make_model(6, **dict(case.model.settings.model)), case.text, num_beams=1)
     assert early.text == other.translation
     np.testing.assert_allclose(early.attention, other.array("evidence.attention"), atol=1e-4)
-
-
-@pytest.mark.parametrize("most", [history.MAX_NUMBERS, 360, 100])
-def test_the_rows_of_the_embeddings_are_those_of_each_checkpoint(case, folder, monkeypatch, most):
-    """All tokens where they fit; otherwise tokens of the text, as many as fit."""
-    monkeypatch.setattr(history, "MAX_NUMBERS", most)
-    trace = explain(folder, case.text, history=True, num_beams=1, evidence=False)
-    files = (make_model(6, **dict(case.model.settings.model)), case.model)
-    of_text = {"source_embedding.weight": trace.tokens.source, "target_embedding.weight": trace.tokens.target_out}
-    for found, (name, tokens) in zip(trace.training.embeddings, of_text.items(), strict=True):
-        everything = list(range(len(case.model.tensors[name])))
-        text_ids = sorted({token.id for token in tokens})
-        expected = {history.MAX_NUMBERS: everything, 360: text_ids, 100: text_ids[:3]}[most]
-        assert (found.name, found.ids) == (name, expected)
-        for rows, file in zip(found.rows, files, strict=True):
-            np.testing.assert_allclose(rows, file.tensors[name][expected], rtol=0.005)  # three significant digits
-    assert Trace.loads(trace.dumps()) == trace
-
-
-def test_one_embedding_of_both_sides_is_recorded_once(tmp_path):
-    model = make_model(3, tied_embeddings="all")
-    model.save(tmp_path / "model.safetensors")
-    model.save(tmp_path / "checkpoints" / "step-0000100.safetensors")
-    write(tmp_path, [PROGRESS | {"step": 100}])
-    (found,) = explain(tmp_path, "abc", history=True, evidence=False, num_beams=1).training.embeddings
-    assert found.name == "source_embedding.weight"
-    np.testing.assert_allclose(found.rows[0], model.tensors[found.name], rtol=0.005)
 
 
 def test_a_long_history_is_thinned_with_its_ends(case, folder):

@@ -101,21 +101,13 @@ def test_a_special_token_has_neighbors_and_is_none(planted: ModelFile) -> None:
         analogy(planted, "king", "man", "woman", expected="<eos>")
 
 
-def test_a_token_that_is_not_in_the_vocabulary_names_the_nearest_by_edit_distance(planted: ModelFile) -> None:
+@pytest.mark.parametrize(
+    ("token", "named"), [("princes", "did you mean 'prince"), ("§", "valid: "), ("β" * 100_000, "valid: ")]
+)
+def test_a_token_that_is_not_in_the_vocabulary_names_the_nearest(planted: ModelFile, token: str, named: str) -> None:
     with pytest.raises(TextError, match="not in the source vocabulary") as caught:
-        neighbors(planted, "princes")
-    assert caught.value.expected is not None
-    assert "nearest: 'prince', 'princess'" in caught.value.expected
-    with pytest.raises(TextError) as caught:
-        analogy(planted, "king", "man", "KOMAN")
-    assert "nearest: 'woman'" in (caught.value.expected or ""), "of equal distances, the one that differs in case"
-
-
-@pytest.mark.parametrize("token", ["§", "", "β" * 100_000])
-def test_tokens_that_share_no_character_are_not_called_near(planted: ModelFile, token: str) -> None:
-    with pytest.raises(TextError) as caught:
         neighbors(planted, token)
-    assert caught.value.expected == f"one of {len(planted.source_tokenizer)} tokens; none has a character of it"
+    assert f"one of {len(planted.source_tokenizer)} tokens; {named}" in (caught.value.expected or "")
     assert len(str(caught.value)) < 500
 
 

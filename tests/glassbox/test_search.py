@@ -1,4 +1,4 @@
-"""The search with a record is the search that translates, and tells the truth about its losers."""
+"""The record of a search has all candidates of each step, and says why some were pruned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from glassformer.glassbox import search as glassbox_search
 from glassformer.glassbox.schema import Search
-from glassformer.glassbox.search import largest, search
+from glassformer.glassbox.search import search
 from glassformer.paper.search import SearchConstraints, beam_search, length_penalty
 from tests.paper.search.toys import Stepper, start
 
@@ -46,59 +46,8 @@ def stepper(next_log_probs: Any) -> Stepper:
 def recorded(
     next_log_probs: Any, where: SearchConstraints, num_beams: int, alpha: float = 0.0, n_best: int = 1
 ) -> Search:
-    return search(
-        lambda prefixes: [next_log_probs(fed[1:]) for fed in prefixes],
-        where,
-        str,
-        str,
-        widths=[num_beams],
-        alpha=alpha,
-        n_best=n_best,
-    )[0]
-
-
-@settings(max_examples=80, deadline=None, derandomize=True)
-@given(
-    seed=st.integers(0, 10_000),
-    vocabulary=st.integers(3, 7),
-    longest=st.integers(1, 6),
-    num_beams=st.integers(1, 5),
-    alpha=st.sampled_from([0.0, 0.6, 2.0]),
-    data=st.data(),
-)
-def test_it_finds_what_the_search_of_the_engine_finds(
-    seed: int, vocabulary: int, longest: int, num_beams: int, alpha: float, data: st.DataObject
-) -> None:
-    n_best = data.draw(st.integers(1, num_beams))
-    forced = data.draw(st.lists(st.integers(2, vocabulary - 1), max_size=2)) if vocabulary > 2 else []
-    next_log_probs, where = table(seed, vocabulary), space(longest, forced)
-    found = recorded(next_log_probs, where, num_beams, alpha, n_best).answers[:n_best]
-    expected = beam_search(
-        stepper(next_log_probs), start(1), 1, where, num_beams=num_beams, alpha=alpha, n_best=n_best
-    )[0]
-    assert [(tuple(each.ids), each.finished) for each in found] == [(each.ids, each.finished) for each in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert math.isclose(one.score, other.score, abs_tol=1e-4)
-        assert math.isclose(one.rank_score, other.rank_score, abs_tol=1e-4)
-
-
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10_000), widths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_searches_side_by_side_are_those_alone_and_compute_nothing_twice(seed: int, widths: list[int]) -> None:
-    next_log_probs, computed = table(seed, 6), set[Sequence[int]]()
-
-    def once(prefixes: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
-        assert len({*computed, *prefixes}) == len(computed) + len(prefixes)
-        computed.update(prefixes)
-        return [next_log_probs(fed[1:]) for fed in prefixes]
-
-    found = search(once, space(5), str, str, widths=widths, alpha=0.6, n_best=2)
-    assert found == [recorded(next_log_probs, space(5), width, 0.6, min(2, width)) for width in widths]
-
-
-@given(st.lists(st.sampled_from([-math.inf, -2.0, -1.0, 0.0, 3.0]), min_size=1), st.integers(1, 9))
-def test_the_largest_numbers_are_the_first_of_a_stable_sort(numbers: list[float], n: int) -> None:
-    assert largest(np.array(numbers), n).tolist() == np.argsort(-np.array(numbers), kind="stable")[:n].tolist()
+    step = stepper(next_log_probs)
+    return search(step, start(1), where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
 
 
 TIED = [-9.0, -3.0, -1.5, -1.25, -1.5, -1.25, -1.25, -1.5]
@@ -140,8 +89,8 @@ def test_the_record_holds_together(seed: int, num_beams: int, alpha: float) -> N
     ids: dict[int | None, tuple[int, ...]] = {None: ()}
     for node in found.nodes:
         before = 0.0 if node.parent is None else found.nodes[node.parent].sum
-        assert node.log_prob == next_log_probs(ids[node.parent])[node.token]
-        assert math.isclose(node.sum, before + node.log_prob)
+        assert node.log_prob == np.float32(next_log_probs(ids[node.parent])[node.token])
+        assert math.isclose(node.sum, before + node.log_prob, rel_tol=1e-6)
         assert math.isclose(node.rank_score, node.sum / length_penalty(node.step + 1, alpha))
         assert node.parent is None or found.nodes[node.parent].state == "kept"
         assert node.reason
@@ -156,7 +105,7 @@ def test_the_record_holds_together(seed: int, num_beams: int, alpha: float) -> N
             if token != BOS
         ]
         best = sorted(everything, reverse=True)[: 2 * num_beams]
-        np.testing.assert_allclose([node.sum for node in nodes], best)
+        np.testing.assert_allclose([node.sum for node in nodes], best, rtol=1e-5)
         assert [node.rank for node in nodes] == list(range(1, len(nodes) + 1))
         ended = sum(node.state == "finished" for node in found.nodes if node.step < step)
         stayed = [node.state != "pruned" for node in nodes]
@@ -175,8 +124,8 @@ def test_the_toy_where_greed_loses() -> None:
             return np.log(np.array(odds.get(tuple(ids), [0, 1, 0, 0])))
 
     greedy, beam = recorded(next_log_probs, space(3), 1), recorded(next_log_probs, space(3), 2)
-    assert math.isclose(math.exp(greedy.answers[0].score), 0.30)
-    assert math.isclose(math.exp(beam.answers[0].score), 0.36)
+    assert math.isclose(math.exp(greedy.answers[0].score), 0.30, rel_tol=1e-6)
+    assert math.isclose(math.exp(beam.answers[0].score), 0.36, rel_tol=1e-6)
     assert beam.answers[0].ids == [3, 2]
     lost = [node for node in greedy.nodes if node.state == "pruned"]
     assert (lost[0].token, lost[0].rank, lost[0].reason) == (

@@ -24,6 +24,7 @@ from glassformer.glassbox.whatif import (
     parse_edit,
 )
 from glassformer.ship.storage.weights import build_model
+from tests.glassbox import interpreter
 from tests.glassbox.conftest import make_model
 from tests.untrained import logits_of
 
@@ -126,8 +127,7 @@ ALL = slice(None)
 def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zeros):
     before = {name: array.copy() for name, array in case.model.tensors.items()}
     trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
-    assert trace.passed
-    assert all(check.passed for check in trace.checks)  # the PyTorch model supports these edits
+    assert trace.check.passed  # the PyTorch model supports these edits
     np.testing.assert_allclose(trace.array("logits"), pytorch_logits(with_zeros(case.model, *zeros), trace), atol=1e-4)
     assert trace.edits == [words]
     for name, columns in zeros:
@@ -138,13 +138,13 @@ def test_what_is_switched_off_is_zero_in_a_copy_of_the_weights(case, words, zero
 
 def test_without_learned_positions_the_table_might_be_zeros():
     model = make_model(2, positions="learned", max_length=20)
-    trace = explain(model, "abc", edits=["positions off"], evidence=False)
+    trace = explain(model, "abc", edits=["positions off"], evidence=False, weights=True)
+    assert interpreter.largest_difference(trace) < 1e-5
     zeros = with_zeros(model, ("source_positions.table", ALL), ("target_positions.table", ALL))
     np.testing.assert_allclose(trace.array("logits"), pytorch_logits(zeros, trace), atol=1e-4)
     assert (trace.array("source.positions") == 0).all()
     np.testing.assert_allclose(trace.array("source.positions_before_edit"), model.tensors["source_positions.table"][:5])
-    assert {check.step for check in trace.checks if check.passed is None} == {"logits", "answer"}
-    assert trace.passed
+    assert trace.check.passed is None
 
 
 def test_without_positions_the_order_of_the_source_does_not_matter(case):  # A18
@@ -174,8 +174,8 @@ def test_without_the_scale_scores_are_not_divided(case):
 
 def test_an_overwritten_row_of_attention_mixes_the_values_so(case):
     words = "attention decoder.0.cross head 1 row 2 = 0,0,1,0,0,0,0"
-    trace = explain(case.model, case.text, edits=[words], num_beams=3)
-    assert trace.passed
+    trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
+    assert interpreter.largest_difference(trace) < 1e-5
     part = "decoder.0.cross"
     np.testing.assert_array_equal(trace.array(f"{part}.weights")[1, 2], [0, 0, 1, 0, 0, 0, 0])
     np.testing.assert_array_equal(trace.array(f"{part}.heads")[1, 2], trace.array(f"{part}.values")[1, 2])
@@ -184,7 +184,6 @@ def test_an_overwritten_row_of_attention_mixes_the_values_so(case):
     computed, seen = trace.array(f"{part}.weights_before_edit"), trace.array(f"{part}.weights")
     np.testing.assert_array_equal(computed[edited == 0], seen[edited == 0])
     assert [step.op for step in trace.steps if step.id.startswith(f"{part}.weights")] == ["softmax", "overwrite"]
-    assert trace.evidence.gradient_before_edits
 
 
 def test_a_row_of_the_decoders_own_attention_has_the_weights_up_to_itself(case):
@@ -200,7 +199,7 @@ def test_another_token_is_another_text(case):
     assert edited.text == "abcde"
     assert [token.text for token in edited.tokens.source] == [token.text for token in other.tokens.source]
     np.testing.assert_array_equal(edited.array("logits"), other.array("logits"))
-    assert all(check.passed for check in edited.checks)
+    assert edited.check.passed
     assert edited.difference.beam.before.text == explain(case.model, "abcde", num_beams=3).translation
     assert edited.difference.beam.after.text == other.translation
 
@@ -209,7 +208,7 @@ def test_a_forced_prefix_begins_the_answer(case):
     trace = explain(case.model, case.text, edits=["prefix hi"], num_beams=3)
     assert trace.translation.startswith("hi")
     assert len(trace.search.beam.forced) == 2
-    assert all(check.passed for check in trace.checks)
+    assert trace.check.passed
     assert trace.difference.beam.first_changed_step == 0
     assert set(trace.difference.largest.values()) == {0.0}  # fed the answer before, nothing is different
 

@@ -221,6 +221,6 @@ def test_a_file_has_an_answer_for_each_row_of_the_table_or_for_each_that_was_kep
     path = tmp_path / "answers.csv"
     path.write_text("mine,yours\n1,2\n", encoding="utf-8")
     with pytest.raises(ColumnError, match="no column of answers"):
-        Answers.read(str(path), replace(table, header=True))
+        Answers.read(str(path), table)
     with pytest.raises(TableError, match="there is no such file"):
         Answers.read(str(tmp_path / "nothing.txt"), table)

@@ -11,7 +11,9 @@ import torch
 
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.fast import accelerate
+from glassformer.fast.compiled_attention import CompiledAttention
 from glassformer.fast.loss import cross_entropy, output_layer, packed_hidden_states
+from glassformer.fast.threads import one_thread
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, Settings, TrainingSettings
 from glassformer.training.accelerated import Accelerated
@@ -21,23 +23,40 @@ from tests.untrained import logits_of
 # Teacher forcing
 
 
-def test_the_decoder_reads_each_target_and_is_asked_for_it_shifted_by_one():
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_a_logit_depends_on_no_later_token_and_no_padding_in_training_and_validation(
+    monkeypatch, is_compiled, with_gradient
+):
+    if not is_compiled:  # as without a C compiler
+        monkeypatch.setattr(CompiledAttention, "serves", lambda *_: False)
     torch.manual_seed(0)
     model = Transformer(ModelSettings(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 20, 20)
     model.eval()
     # <bos> is 1 and <eos> 2.
     sources = [[1, 5, 6, 7, 8, 9, 2], [1, 4, 2], [1, 9, 9, 2]]
     targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
-    corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
     rows = [2, 0, 1]
-    packed = TeacherForced.of(corpus, np.array(rows), torch.device("cpu"))
-    hidden, _ = packed_hidden_states(
-        accelerate(model), packed.source, packed.source_lengths, packed.inputs, packed.target_lengths
-    )
-    logits = model.project(hidden)
-    assert packed.targets.tolist() == [token for row in rows for token in targets[row][1:]]
+
+    fast = accelerate(copy.deepcopy(model))
+
+    def packed_logits(targets):
+        corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
+        with torch.set_grad_enabled(with_gradient), one_thread():
+            packed = TeacherForced.of(corpus, np.array(rows), torch.device("cpu"))
+            hidden, copies = packed_hidden_states(
+                fast, packed.source, packed.source_lengths, packed.inputs, packed.target_lengths
+            )
+        assert packed.targets.tolist() == [token for row in rows for token in targets[row][1:]]
+        return fast.project(hidden, copies)
+
     one_by_one = [logits_of(model, torch.tensor([sources[row]]), torch.tensor([targets[row][:-1]]))[0] for row in rows]
-    torch.testing.assert_close(logits, torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(packed_logits(targets), torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
+    changed = [targets[0], [1, 12, 13, 3, 3, 3, 2], targets[2]]
+    before, after = packed_logits(targets), packed_logits(changed)
+    same = 1 + 3 + 3  # both other rows, and the first tokens of the last one
+    torch.testing.assert_close(before[:same], after[:same], rtol=0, atol=1e-5)
+    assert (before[same:] - after[same:]).abs().amax(dim=1).min() > 1e-3
 
 
 def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:

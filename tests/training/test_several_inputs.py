@@ -10,12 +10,10 @@ import torch
 
 from glassformer.before.members import train
 from glassformer.before.plan import plan
-from glassformer.data.tables import read_table
 from glassformer.errors import TextError, UsageError
 from glassformer.glassbox.trace import explain
 from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.weights import build_model
 from glassformer.text.inputs import compose
@@ -135,9 +133,7 @@ def test_pairs_without_a_feature_are_in_the_ledger(tmp_path):
     ("pairs", "what"),
     [
         ([*PAIRS, ({"lemma": "x", "tags": "V"}, "y")], "the feature 'language' is missing"),
-        ([*PAIRS, ("x", "y")], "a source has 3 inputs"),
         ([("x", "y"), *PAIRS], "data.features names inputs, and a source is one text"),
-        ([*PAIRS, ({"lemma": "x", "tags": "V", "language": 3}, "y")], "the input 'language' is not text"),
     ],
 )
 def test_pairs_with_other_inputs_are_an_error(tmp_path, pairs, what):
@@ -209,21 +205,6 @@ def test_a_model_to_start_from_with_other_inputs_is_an_error(run, tmp_path):
     train(ONE_INPUT, settings(training={"steps": 1}), one, device="cpu").finish()
     with pytest.raises(UsageError, match="this model has one input"):
         plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1, "data.features": FEATURES}, init=one)
-
-
-# The real data
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("language", ["kan", "orm"])
-def test_a_table_of_sigmorphon_is_read_with_its_tags_as_symbols(data_dir, language):
-    path = data_dir / "inflection" / f"{language}_train.tsv"
-    if not path.is_file():
-        pytest.skip("the inflection tables are not here")
-    table = read_table(path, DataSettings(source=0, target=1, features=(2,), header="no"))
-    n_rows = len(path.read_text(encoding="utf-8").splitlines())
-    assert table.ledger.read == n_rows == table.ledger.kept
-    assert [(one.name, one.kind) for one in table.inputs] == [("0", "text"), ("2", "feature")]
 
 
 def test_a_run_from_a_model_begins_again_with_the_columns_of_its_own_recipe(run, tmp_path):

@@ -31,7 +31,6 @@ PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
-MEMBERS, MANY_MEMBERS, MANY_MINUTES = 2, 5, 30  # models of few rows with tags; of few rows and so many minutes
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
 NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
@@ -87,12 +86,8 @@ class _Side:
         return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
 
 
-def advise(
-    pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = (), *, is_alone: bool = True
-) -> Advice:
+def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
     """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
-
-    Of one of several processes, which share a training, it is not `is_alone`: they have one model.
 
     Of sources with several `inputs`, the texts decide on the tokens; symbols of features count in the lengths only.
 
@@ -128,8 +123,7 @@ def advise(
     if not _has_white_space_at_ends(pairs, inputs):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
-    is_few = len(pairs) < FEW_ROWS and "characters" in kinds
-    is_narrow = is_few and mean_symbols >= TAGS
+    is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
     choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
     if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
@@ -138,8 +132,6 @@ def advise(
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
     choices.append(_choose_metric(kinds, target.words_per_text))
-    if is_alone and is_few:
-        choices += _choose_members(len(pairs), is_narrow, fixed("training.max_minutes", 0.0))
     if "subwords" in kinds:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     settings = nested({choice.setting: choice.value for choice in choices})
@@ -271,21 +263,14 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
     shared = common >= 0.5
     reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
+    both = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
     return [
         Choice("tokens.source.kind", "subwords", reason),
         Choice("tokens.target.kind", "subwords", reason),
-        Choice(
-            "tokens.source.vocabulary_size",
-            size,
-            f"about one subword for every hundred of {n_words:,.0f} words",
-        ),
+        Choice("tokens.source.vocabulary_size", size, f"about one subword for every hundred of {n_words:,.0f} words"),
         Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
         Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
-        Choice(
-            "model.tied_embeddings",
-            "all" if shared else "target",
-            "one matrix for source, target and output" if shared else "target embedding and output are one matrix",
-        ),
+        Choice("model.tied_embeddings", "all" if shared else "target", both),
     ]
 
 
@@ -374,44 +359,29 @@ def _choose_training(
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)
     smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
-    choices = [
-        Choice(
-            "training.batch_tokens", budget, f"about {budget / max(lengths):.0f} pairs of {max(lengths):.0f} tokens"
+    longer, rate = max(lengths), 0.003 if prose else 0.0015
+    epochs = f"about {advised / batches_an_epoch:.0f} epochs"
+    chosen = {
+        "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
+        "steps": (advised, epochs + ("; an open vocabulary of character strings" if is_open else "")),
+        "schedule": ("cosine", "the learning rate reaches zero at the last step"),
+        "learning_rate": (
+            rate * 128 / d_model,
+            f"{rate}{', for large batches,' if prose else ''} at d_model 128, less for wider models: {d_model}",
         ),
-        Choice(
-            "training.steps",
-            advised,
-            f"about {advised / batches_an_epoch:.0f} epochs"
-            + ("; an open vocabulary of character strings" if is_open else ""),
-        ),
-        Choice("training.schedule", "cosine", "the learning rate reaches zero at the last step"),
-        Choice(
-            "training.learning_rate",
-            (0.003 if prose else 0.0015) * 128 / d_model,
-            f"{'0.003, for large batches,' if prose else '0.0015'} at d_model 128, less for wider models: {d_model}",
-        ),
-        Choice("training.warmup_steps", min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
-        Choice(
-            "training.label_smoothing",
+        "warmup_steps": (min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
+        "label_smoothing": (
             smoothing,
             "regularizes noisy, open-vocabulary or small data" if smoothing else "one right answer, and enough rows",
         ),
-        Choice("training.clip_norm", 1.0, "limits rare large gradients"),
-        Choice(
-            "training.validate_every",
-            advised_interval,
-            "twenty validations, 100 to 1,000 steps apart",
-        ),
-        Choice(
-            "training.average_last",
-            max(2, n_validations // 2),
-            "the second half; their average is tried at the end",
-        ),
-    ]
+        "clip_norm": (1.0, "limits rare large gradients"),
+        "validate_every": (advised_interval, "twenty validations, 100 to 1,000 steps apart"),
+        "average_last": (max(2, n_validations // 2), "the second half; their average is tried at the end"),
+    }
     if "characters" in kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
-        choices.append(Choice("training.patience_when_right", RIGHT_VALIDATIONS, reason))
-    return choices
+        chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
+    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
 
 
 def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:
@@ -420,9 +390,3 @@ def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:
     if target_words < BLEU_WORDS:
         return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
     return Choice("training.metric", "bleu", "prose has many right answers")
-
-
-def _choose_members(n_rows: int, is_narrow: bool, minutes: float) -> list[Choice]:
-    n, time = (MANY_MEMBERS, f", and {minutes:g} minutes") if minutes >= MANY_MINUTES else (MEMBERS, "")
-    reason = f"{n_rows:,} rows{time}: {n} models together are right more often than one"
-    return [Choice("training.members", n, reason)] if is_narrow or time else []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,19 +50,24 @@ class Demo:
         Raises RunError, before anything is written, when the directory holds a table or a run of another origin.
         """
         is_trained = self._is_trained()
-        rows = dates(N_TRAIN + N_TEST, self.seed)
-        contents = {self.table: _as_csv(rows[:N_TRAIN]), self.test_table: _as_csv(rows[N_TRAIN:])}
-        if not self.run.recipe.exists():  # next to a run of the demo, the tables are the demo's too
-            _check_free(contents)
+        rows, contents = dates(N_TRAIN + N_TEST, self.seed), dict[Path, str]()
+        for path, part in ((self.table, rows[:N_TRAIN]), (self.test_table, rows[N_TRAIN:])):
+            contents[path] = "iso,english\n" + "".join(f'{iso},"{english}"\n' for iso, english in part)
+        for path, text in contents.items():  # next to a run of the demo, the tables are the demo's too
+            is_same = not path.exists() or (path.is_file() and path.read_bytes() == text.encode())
+            if not is_same and not self.run.recipe.exists():
+                raise _of_another_origin("file exists already and", path)
         for path, text in contents.items():
             write_text(path, text)
         return is_trained
 
     def plan(self) -> Plan:
         """Plan the run on the table; an interrupted run of this seed is resumed."""
-        resume = self._was_interrupted()
+        run, resume = self.run, False
+        if run.resume.exists() and run.recipe.exists():
+            resume = read_recipe(run.recipe).get("training", {}).get("seed") == self.seed
         overrides = {} if resume else {"training.seed": self.seed, "data.header": "yes"}
-        return plan(self.table, self.run.path, overrides=overrides, resume=resume, overwrite=not resume)
+        return plan(self.table, run.path, overrides=overrides, resume=resume, overwrite=not resume)
 
     def _is_trained(self) -> bool:
         """Whether the demo of this seed has its model. Raises RunError for the run of another table."""
@@ -76,34 +79,10 @@ class Demo:
         found = ModelFile.load(run.model)
         seed = found.settings.training.seed
         if found.data.fingerprint != fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]):
-            raise RunError(
-                "this run was not made by the demo; nothing was written",
-                where=str(run.path),
-                hint="choose another --out",
-            )
+            raise _of_another_origin("run", run.path)
         return seed == self.seed and run.card.exists()
 
-    def _was_interrupted(self) -> bool:
-        run = self.run
-        if not (run.resume.exists() and run.recipe.exists()):
-            return False
-        return bool(read_recipe(run.recipe).get("training", {}).get("seed") == self.seed)
 
-
-def _check_free(contents: dict[Path, str]) -> None:
-    """Raise RunError when a table would replace a file that holds something else."""
-    for path, text in contents.items():
-        if path.exists() and (not path.is_file() or path.read_bytes() != text.encode()):
-            raise RunError(
-                "this file exists already and was not made by the demo; nothing was written",
-                where=str(path),
-                hint="choose another --out",
-            )
-
-
-def _as_csv(rows: list[tuple[str, str]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("iso", "english"))
-    writer.writerows(rows)
-    return text.getvalue()
+def _of_another_origin(what: str, path: Path) -> RunError:
+    what = f"this {what} was not made by the demo; nothing was written"
+    return RunError(what, where=str(path), hint="choose another --out")

@@ -25,7 +25,14 @@ from glassformer.before.grow import grow_model, new_token_texts
 from glassformer.before.memory import check_training_fits
 from glassformer.before.notices import Notice, notices_of
 from glassformer.before.recipes.overrides import check_settings, flat, merge, nested
-from glassformer.before.resume import Resumed, check_tables, differences, recipe_of_run, resume_run
+from glassformer.before.resume import (
+    Resumed,
+    check_tables,
+    differences,
+    got_and_expected,
+    recipe_of_run,
+    resume_run,
+)
 from glassformer.data.cleaning import clean
 from glassformer.data.column_settings import settings_of, settings_of_model
 from glassformer.data.given import Given, read_given, read_like
@@ -57,7 +64,7 @@ SET_BY_USER = "set by you"
 class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
-    `resumed` is what a run that is resumed continues from; `are_members_resumed` says it of a run of several models.
+    `resumed` is what a run of one model that is resumed continues from; `members` is the number of models.
     """
 
     settings: Settings
@@ -71,17 +78,12 @@ class Plan:
     start: ModelFile | None = None
     init: str | None = None
     resumed: Resumed | None = None
-    are_members_resumed: bool = False
+    members: int = 1
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
 
-    @property
-    def has_members(self) -> bool:
-        """Whether several models are trained. A run of one that is resumed stays one."""
-        return self.settings.training.members > 1 and self.resumed is None
-
     def run(self, device: str = "auto") -> Run:
-        """The run of one model: an iterable of events, whatever `training.members` is.
+        """The run of one model: an iterable of events.
 
         Raises DeviceError for a device that is not available or too small.
         """
@@ -121,6 +123,7 @@ def plan(
     valid: Given | None = None,
     test: Given | None = None,
     init: str | Path | None = None,
+    members: int = 1,
     resume: bool = False,
     overwrite: bool = False,
 ) -> Plan:
@@ -131,6 +134,7 @@ def plan(
     tokenizers and shape are the start, of a file with members the first one; characters or words that it lacks are
     added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe, of which
     `overrides` can change `before.resume.CHANGEABLE`. A run without a checkpoint begins again, with its recipe.
+    `members` are resumed with the settings that they were begun with.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
     newest checkpoint.
@@ -146,7 +150,7 @@ def plan(
         init, overwrite = (None, False) if resume else (init, True)
     arguments = (_given(overrides), directory, pairs, valid, test, init)
     complete = overrides if isinstance(overrides, Settings) else None
-    decide = partial(_plan, *arguments, complete, processes, resume=resume, overwrite=overwrite)
+    decide = partial(_plan, *arguments, complete, processes, members, resume=resume, overwrite=overwrite)
     return decide() if processes.count == 1 else processes.agree(decide, _digest)
 
 
@@ -159,15 +163,17 @@ def _plan(
     init: str | Path | None,
     complete: Settings | None,
     processes: Processes,
+    members: int,
     *,
     resume: bool,
     overwrite: bool,
 ) -> Plan:
     """Decide for this process. `complete` are settings over which nothing is advised."""
-    resumed, notices, are_members_resumed = None, tuple[Notice, ...](), False
+    resumed, notices = None, tuple[Notice, ...]()
     if resume:
         _check_alone(directory, init=init is not None, overwrite=overwrite)
-        if are_members_resumed := directory.members.is_dir():
+        _check_members(directory, members)
+        if members > 1:
             complete, init = _members_begun(directory, given), init_of(directory.recipe)
             given = complete.model_dump()
         elif is_before_first(directory):
@@ -191,14 +197,16 @@ def _plan(
     elif complete is not None:
         settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
     else:
-        settings, choices = _advised(table, given, has_start=start is not None, is_alone=processes.count == 1)
+        settings, choices = _advised(table, given, has_start=start is not None)
     check_training_fits(settings, "cpu")  # before rows are prepared for it
     earlier = _earlier(directory, start, resume=resumed is not None)
     prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
     if start is not None:
-        start, grown = _grown(start, prepared, table.path)
-        notices = (*notices, *grown)
-    _check_test(tested, prepared)
+        new = new_token_texts(start, prepared.tokenizers)
+        notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
+        start = grow_model(start, *prepared.tokenizers)
+    if tested is not None:  # an error for a row that the model would not take
+        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
     if not resume:
         _check_metric(settings, prepared, table if held_out is None else held_out)
     return Plan(
@@ -209,7 +217,7 @@ def _plan(
         start=start,
         init=None if init is None else str(init),
         resumed=resumed,
-        are_members_resumed=are_members_resumed,
+        members=members,
         overwrite=overwrite,
         processes=processes,
     )
@@ -265,16 +273,24 @@ def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Set
     return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
 
 
+def _check_members(directory: RunDirectory, members: int) -> None:
+    """Raise UsageError for a run of one model that is to be resumed as one of several, or the reverse."""
+    has_members = directory.members.is_dir()
+    if directory.recipe.exists() and has_members != (members > 1):
+        what, hint = "the run has several models", "--members N, with the number that it was begun with"
+        if not has_members:
+            what, hint = "it is a run of one model", "without --members"
+        raise UsageError(what, where=str(directory.path), got=f"{members}", hint=hint)
+
+
 def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
-    """Return the settings that members were begun with; their number can grow. Raises UsageError for other changes."""
+    """Return the settings that members were begun with. Raises UsageError for changes of them."""
     before = recipe_of_run(directory.recipe, "start again, with --overwrite")
-    after = Settings(**merge(before.model_dump(), given))
-    n = after.training.members
-    if n < before.training.members or differences(before, after).keys() - {"training.members"}:
+    if changed := differences(before, Settings(**merge(before.model_dump(), given))):
         what = "the settings of members cannot change when they are resumed"
-        hint = "only a larger training.members can; or start again: --overwrite"
-        raise UsageError(what, where=str(directory.recipe), hint=hint)
-    return after
+        where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
+        raise UsageError(what, where=where, hint=hint, **got_and_expected(changed))
+    return before
 
 
 def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
@@ -303,16 +319,8 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, To
     return start.source_tokenizer, start.target_tokenizer
 
 
-def _grown(start: ModelFile, prepared: Prepared, path: str) -> tuple[ModelFile, tuple[Notice, ...]]:
-    """Return the model to start from with the tokens that are new in the table, and notices that name them."""
-    texts = new_token_texts(start, prepared.tokenizers)
-    return grow_model(start, *prepared.tokenizers), tuple(Notice("new tokens", text, path) for text in texts)
-
-
-def _advised(
-    table: Table, given: Mapping[str, Any], *, has_start: bool, is_alone: bool
-) -> tuple[Settings, tuple[Choice, ...]]:
-    advice = advise(table.pairs, given, table.inputs, is_alone=is_alone)
+def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
+    advice = advise(table.pairs, given, table.inputs)
     return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
 
 
@@ -359,12 +367,6 @@ def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) ->
     table = clean(read_given(pairs, data, start.data.columns), data)
     columns = {} if table.taken is None else settings_of(table.taken)
     return table, {**given, "data": {**data.model_dump(exclude_unset=True), **columns}}
-
-
-def _check_test(tested: Table | None, prepared: Prepared) -> None:
-    """Raise TextError for a test row that the model would not take."""
-    if tested is not None:
-        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, prepared.settings)
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:

@@ -1,11 +1,11 @@
-"""What `train` and `demo` print while one model, or several members, are trained."""
+"""What `train` and `demo` print during a training."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -14,80 +14,80 @@ from glassformer.cli.progress import progress_bar
 from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from glassformer.before.members import Members
     from glassformer.before.plan import Plan
-    from glassformer.training import Run
-    from glassformer.training.logs import TensorBoard
+    from glassformer.training import Event, Run
 
 
 def follow(
-    planned: Plan,
-    training: Run | Members,
-    reporter: Reporter,
-    resume_command: str,
-    logs: Mapping[int | None, TensorBoard] | None = None,
+    planned: Plan, run: Run, reporter: Reporter, resume_command: str, log: Callable[[Event], None] | None = None
 ) -> None:
-    """Train, print the events and log them, each with the log of its member; the first Ctrl-C saves and stops all."""
+    """Train, print the events and log them; the first Ctrl-C saves and stops."""
     from glassformer.training import events
 
-    several = planned.has_members
-    rows = "held-out" if planned.prepared.valid is not None else "training"
-    progress, finished = progress_bar(reporter), False
-    tasks: dict[int | None, TaskID] = {}
-    metrics: dict[int | None, str] = {}
-    with _naming_left_out(training, reporter), stop_gently(training.stop, reporter), progress:
-        for event in training:
-            seed, name = event.member, "" if event.member is None else f"member {event.member}: "
-            if logs:
-                logs[seed](event)
-            if seed not in tasks and (seed is not None or not several):
-                tasks[seed] = progress.add_task(name or "training", total=planned.settings.training.steps)
-            if seed in tasks:
-                progress.update(tasks[seed], completed=event.step)
+    rows = _rows(planned)
+    progress, finished, metric = progress_bar(reporter), False, ""
+    with stop_gently(run.stop, reporter), progress:
+        task = progress.add_task("training", total=planned.settings.training.steps)
+        for event in run:
+            if log is not None:
+                log(event)
+            progress.update(task, completed=event.step)
             match event:
                 case events.Started():
-                    reporter.print(name + _started(event))
+                    reporter.print(_started(event))
                 case events.Progress():
                     speed = f"{event.tokens_per_second:,.0f} tokens/s"
-                    text = f"{name}loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}"
-                    progress.update(tasks[seed], description=text + metrics.get(seed, ""))
+                    text = f"loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}"
+                    progress.update(task, description=text + metric)
                 case events.Validated():
-                    _print_validated(reporter, event, name, rows)
-                    metrics[seed] = f" · {event.metric} {event.value:.4f}"
+                    _print_validated(reporter, event, rows)
+                    metric = f" · {event.metric} {event.value:.4f}"
                 case events.Skipped() | events.Restored() | events.Split():
-                    reporter.warn(name + _unusual(event))
+                    reporter.warn(_unusual(event))
                 case events.Stopped():
-                    reporter.print(f"{name}stopped after step {event.step:,}")
-                case events.Finished() if seed is not None:
-                    reporter.print(name + _done(event, rows))
+                    reporter.print(f"stopped after step {event.step:,}")
                 case events.Finished():
                     finished = True
                     progress.stop()
                     reporter.success(_done(event, rows))
-                    if jump := _jump(training, event):
+                    if jump := _jump(run, event):
                         reporter.print(jump)
                     reporter.print(_calibrated(event))
     if not finished:
-        reporter.print(f"everything is saved. Resume it with:\n  {resume_command}")
-        raise typer.Exit(EXIT_INTERRUPTED)
+        _stopped(reporter, resume_command)
 
 
-@contextlib.contextmanager
-def _naming_left_out(training: Run | Members, reporter: Reporter) -> Iterator[None]:
-    """Warn at the end of each member that diverged, whose model is left out."""
-    try:
-        yield
-    finally:
-        for seed, error in getattr(training, "diverged", {}).items():
-            reporter.warn(f"member {seed} is left out: {error.what}")
+def follow_members(members: Members, reporter: Reporter, resume_command: str) -> None:
+    """Train all members, and print the validations of each; the first Ctrl-C saves and stops all."""
+    rows = _rows(members.planned)
+    with stop_gently(members.stop, reporter):
+        for seed, line in members:
+            name = f"member {seed}: step {line['step']:>6,}"
+            match line["event"]:
+                case "validated":
+                    reporter.print(f"{name}  {rows} loss {line['loss']:.4f}  {line['metric']} {line['value']:.4f}")
+                case "finished":
+                    reporter.print(f"{name}  {line['reason']}; {line['metric']} {line['value']:.4f} on {rows} rows")
+                case "skipped" | "restored" | "split" as event:
+                    reporter.warn(f"{name}  {event}: {members.run(seed).history} has the numbers")
+    if members.finished is None:
+        _stopped(reporter, resume_command)
+    reporter.success(_done(members.finished, rows))
+    reporter.print(_calibrated(members.finished))
+
+
+def _rows(planned: Plan) -> str:
+    return "held-out" if planned.prepared.valid is not None else "training"
+
+
+def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
+    reporter.print(f"everything is saved. Resume it with:\n  {resume_command}")
+    raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _jump(run: Any, finished: Any) -> str:
-    """Return why the metric of the model is not that of the best validation; "" if it is, and for several members."""
-    if not hasattr(run, "position"):
-        return ""
+    """Return why the metric of the model is not that of the best validation; "" if it is."""
     best, settings = run.position.best_value, run.settings
     if best is None or finished.metric == "loss" or f"{best:.4f}" == f"{finished.value:.4f}":
         return ""
@@ -155,12 +155,12 @@ def _unusual(event: Any) -> str:
     )
 
 
-def _print_validated(reporter: Reporter, event: Any, name: str, rows: str) -> None:
-    """Print the result of a validation in one line, and of a single model some answers."""
+def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
+    """Print the result of a validation in one line, and some answers."""
     best = "  (best so far)" if event.best else ""
     metric = f"{event.metric} {event.value:.4f}{best}"
-    reporter.print(f"{name}step {event.step:>6,}  {rows} loss {event.loss:.4f}  {metric}")
-    for sample in () if name else event.samples:
+    reporter.print(f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {metric}")
+    for sample in event.samples:
         source, gold, answer = (printable(shortened(text)) for text in sample)
         mark, expected = ("✓", "") if sample.is_right else ("✗", f"   (gold: {gold})")
         reporter.print(f"    {mark} {source} → {answer}{expected}")

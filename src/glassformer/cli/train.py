@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.console import Reporter, is_first_process, print_line
-from glassformer.cli.following import follow
+from glassformer.cli.following import follow, follow_members
 from glassformer.cli.narrate import print_plan, print_report, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, Training
 from glassformer.paper.pytorch import check_pytorch
@@ -35,9 +35,9 @@ def train(
         bool, typer.Option("--dry-run", help="Print the plan and a forecast of time and memory, and stop.")
     ] = False,
     members: Annotated[
-        int | None,
+        int,
         typer.Option("--members", min=1, help="Train N models with N random seeds; one model file answers with all."),
-    ] = None,
+    ] = 1,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
     ] = False,
@@ -50,19 +50,19 @@ def train(
     from glassformer.before.members import Members
     from glassformer.training.logs import TensorBoard
 
-    if members is not None:
-        training.assignments = [*(training.assignments or ()), f"training.members={members}"]
-    planned = training.plan(table, out, test=test, resume=resume, overwrite=overwrite)
+    planned = training.plan(table, out, test=test, members=members, resume=resume, overwrite=overwrite)
     print_plan(reporter, planned, planned.directory.ledger)
     if dry_run:
         _report_forecast(reporter, planned, training.device)
         return
-    device, is_logged = training.device, tensorboard and is_first_process()
-    several = Members(planned, table, training.valid, device) if planned.has_members else None
-    runs = {seed: several.run(seed).path for seed in several.seeds} if several else {None: out}
-    logs = {seed: TensorBoard(path, reporter.warn) for seed, path in runs.items() if is_logged}
-    again = resume_command(table, out, valid=training.valid, test=test, device=device, tensorboard=tensorboard)
-    follow(planned, several or planned.run(device), reporter, again, logs)
+    device, valid = training.device, training.valid
+    again = resume_command(table, out, valid=valid, test=test, device=device, members=members, tensorboard=tensorboard)
+    if members > 1:
+        several = Members(planned, table, valid, device, resume=resume, tensorboard=tensorboard)
+        follow_members(several, reporter, again)
+    else:
+        log = TensorBoard(out, reporter.warn) if tensorboard and is_first_process() else None
+        follow(planned, planned.run(device), reporter, again, log)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
 
@@ -128,11 +128,13 @@ def resume_command(
     valid: str | None = None,
     test: str | None = None,
     device: str,
+    members: int = 1,
     tensorboard: bool = False,
 ) -> str:
     """The command that resumes a run after it was stopped."""
     words = ["glassformer", "train", table, "--out", str(out), "--resume"]
     options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
+    options["--members"] = str(members) if members > 1 else None
     words += [word for name, value in options.items() if value for word in (name, value)]
     return shlex.join([*words, *(["--tensorboard"] if tensorboard else [])])
 

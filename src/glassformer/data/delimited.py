@@ -14,9 +14,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import chain, islice
-from tempfile import SpooledTemporaryFile
+from itertools import chain
 from typing import NamedTuple
 
 from glassformer.data.ledger import Fault, Reason
@@ -79,34 +77,33 @@ def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[R
     pushback, record, number = _PushbackLines(lines), [""], 1 + lines.skipped
     grammar = _Grammar.of(separator)
     reader = grammar.reader(_fed(pushback, record))
-    with ExitStack() as files:
-        while True:
-            record.clear()
-            cells: Sequence[str] = ()
-            fault = None
-            try:
-                cells = next(reader)
-                n_lines = len(record)
-            except StopIteration:
-                return
-            except (csv.Error, _RowTooLongError) as error:
-                n_lines, fault = _recover(record, pushback, files, grammar)
-                if fault is None:
-                    fault = Fault(Reason.ROW_TOO_LONG, str(error))
-                elif n_lines > 1:
-                    fault = fault._replace(detail=f"the quote opens in line {number + n_lines - 1}")
-                reader = grammar.reader(_fed(pushback, record))
-            if ' "' in record[0] and not grammar.skips_spaces and grammar.has_space_before_quote(cells, record):
-                notes += [SPACES_SKIPPED]
-                grammar = grammar._replace(skips_spaces=True)
-                pushback.put_back(iter(record[:]))
-                reader = grammar.reader(_fed(pushback, record))
-                continue
-            if lines.faults:
-                found = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
-                fault = fault or next(found, None)
-            yield Row(number, () if fault else cells, fault)
-            number += n_lines
+    while True:
+        record.clear()
+        cells: Sequence[str] = ()
+        fault = None
+        try:
+            cells = next(reader)
+            n_lines = len(record)
+        except StopIteration:
+            return
+        except (csv.Error, _RowTooLongError) as error:
+            n_lines, fault = _recover(record, pushback, grammar)
+            if fault is None:
+                fault = Fault(Reason.ROW_TOO_LONG, str(error))
+            elif n_lines > 1:
+                fault = fault._replace(detail=f"the quote opens in line {number + n_lines - 1}")
+            reader = grammar.reader(_fed(pushback, record))
+        if ' "' in record[0] and not grammar.skips_spaces and grammar.has_space_before_quote(cells, record):
+            notes += [SPACES_SKIPPED]
+            grammar = grammar._replace(skips_spaces=True)
+            pushback.put_back(iter(record[:]))
+            reader = grammar.reader(_fed(pushback, record))
+            continue
+        if lines.faults:
+            found = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
+            fault = fault or next(found, None)
+        yield Row(number, () if fault else cells, fault)
+        number += n_lines
 
 
 class _Written(list[str]):
@@ -186,23 +183,22 @@ def _fed(pushback: _PushbackLines, record: list[str]) -> Iterator[str]:
         yield text
 
 
-def _recover(
-    record: list[str], pushback: _PushbackLines, files: ExitStack, grammar: _Grammar
-) -> tuple[int, Fault | None]:
+def _recover(record: list[str], pushback: _PushbackLines, grammar: _Grammar) -> tuple[int, Fault | None]:
     """Return how many lines the row that begins with `record` has, and its fault (None: the row is complete).
 
-    The lines after the row are put back. Lines that were read beyond `record` may be the rest of the file, so they are
-    kept in a temporary file, which is closed with `files` at the latest.
+    The lines after the row are put back.
     """
-    beyond: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(MAX_ROW_CHARACTERS)  # noqa: SIM115, it may outlive this
-    n_lines, fault = _scan(chain(record, _copied(pushback, beyond)), grammar)
-    if beyond.tell():
-        files.enter_context(beyond)
-        pushback.put_back(islice(_read_back(beyond), max(0, n_lines - len(record)), None))
-    else:
-        beyond.close()
-    pushback.put_back(iter(record[n_lines:]))
+    beyond: list[str] = []
+    n_lines, fault = _scan(chain(record, _kept(pushback, beyond)), grammar)
+    pushback.put_back(iter((*record, *beyond)[n_lines:]))
     return n_lines, fault
+
+
+def _kept(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+    """Return the lines, each appended to `kept` first."""
+    for text in lines:
+        kept.append(text)
+        yield text
 
 
 def _scan(lines: Iterable[str], grammar: _Grammar) -> tuple[int, Fault | None]:
@@ -233,19 +229,3 @@ def _scan(lines: Iterable[str], grammar: _Grammar) -> tuple[int, Fault | None]:
                 return index + 1, None
             opened, position = None, end.end()
     return (opened or 0) + 1, Fault(Reason.UNCLOSED_QUOTE)
-
-
-def _copied(lines: Iterable[str], file: SpooledTemporaryFile[bytes]) -> Iterator[str]:
-    """Return the lines, each written to `file` first."""
-    for text in lines:
-        data = text.encode("utf-8", "surrogateescape")
-        file.write(len(data).to_bytes(8) + data)
-        yield text
-
-
-def _read_back(file: SpooledTemporaryFile[bytes]) -> Iterator[str]:
-    """Return the lines that `_copied` wrote, then close the file."""
-    file.seek(0)
-    while head := file.read(8):
-        yield file.read(int.from_bytes(head)).decode("utf-8", "surrogateescape")
-    file.close()

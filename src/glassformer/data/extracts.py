@@ -130,7 +130,7 @@ def _write_batches(path: Path, part_of: Mapping[int, str], written: Mapping[str,
 
     with ExitStack() as stack:
         stream = stack.enter_context(open_bytes(path))
-        schema, batches, _ = record_batches(form, stream, path)
+        schema, batches = record_batches(form, stream, path)
         make = ParquetWriter if form == "Parquet" else new_file
         writers = {name: stack.enter_context(make(str(file), schema)) for name, file in written.items()}
         row = 1

@@ -62,33 +62,24 @@ def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDA
     Two different texts have one hash with a probability of about n² / 2⁶⁵ among n texts: 3 in a million for ten
     million. They would be on the same side.
     """
-    n_rows = len(sources)
-    sizes = _group_sizes(sources)
-    firsts = np.flatnonzero(sizes).astype(np.int32)  # the first row of each source
+    _, firsts, sizes = np.unique(sources, return_index=True, return_counts=True)
     if fraction == 0 or len(firsts) < 2:
         return np.empty(0, np.int64)
-    rest = min(max_rows, max(1, round(fraction * n_rows)), n_rows - 1)
+    in_order = np.argsort(firsts)  # of the first row of each source
+    firsts, sizes = firsts[in_order], sizes[in_order]
+    rest = min(max_rows, max(1, round(fraction * len(sources))), len(sources) - 1)
     order = np.arange(len(firsts), dtype=np.int32)
     np.random.default_rng(seed).shuffle(order)
-    smallest = int(sizes[firsts].min())
+    smallest = int(sizes.min())
     chosen: list[int] = []
-    for row in firsts[order]:
+    for group in order:
         if rest < smallest:
             break
-        if sizes[row] <= rest:
-            chosen.append(int(row))
-            rest -= int(sizes[row])
-    if not chosen:
-        chosen = [int(firsts[np.argmin(sizes[firsts])])]
-    return np.flatnonzero(np.isin(sources, sources[chosen]))
-
-
-def _group_sizes(sources: Hashes) -> NDArray[np.int32]:
-    """Return the number of rows of each source at its first row, and 0 at its other rows."""
-    sizes = np.zeros(len(sources), np.int32)
-    _, firsts, counts = np.unique(sources, return_index=True, return_counts=True)
-    sizes[firsts] = counts
-    return sizes
+        if sizes[group] <= rest:
+            chosen.append(int(group))
+            rest -= int(sizes[group])
+    chosen = chosen or [int(sizes.argmin())]
+    return np.flatnonzero(np.isin(sources, sources[firsts[chosen]]))
 
 
 def split(

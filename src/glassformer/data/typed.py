@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from glassformer.data.cells import FaultError, Json, Kind, arrow_values, json_text, text_row
 from glassformer.data.delimited import Row
@@ -102,68 +101,63 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fa
 # Parquet and Arrow
 
 
-class RecordBatches(NamedTuple):
-    """A table in Parquet or Arrow: its schema, what yields its record batches, once, and a batch of its first rows.
+def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callable[[list[str] | None], Iterator[Any]]]:
+    """Open a table in Parquet or Arrow. Return its schema, and a function that yields its record batches.
 
-    Parquet has only the columns of the given names in its batches; None: all.
+    Those of Parquet have only the columns of the given names; None: all. Arrow is what `datasets` saves: a stream of
+    batches, or a file (Feather).
     """
-
-    schema: Any
-    batches: Callable[[list[str] | None], Iterator[Any]]
-    first: Callable[[], Any]
-
-
-def record_batches(form: str, stream: BinaryIO, path: Path) -> RecordBatches:
-    """Open a table in Parquet or Arrow. Arrow is what `datasets` saves: a stream of batches, or a file (Feather)."""
     arrow = pyarrow(f"reading {form}")
-    from pyarrow.ipc import open_file, open_stream
+    from pyarrow.ipc import RecordBatchFileReader, open_file, open_stream
     from pyarrow.parquet import ParquetFile
 
     if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
         stream = io.BytesIO(stream.read())
-    try:
+
+    def opened() -> Any:
+        stream.seek(0)
         if form == "Parquet":
-            table = ParquetFile(stream)
-            first = partial(next, table.iter_batches(batch_size=SAMPLE_ROWS), None)
-            return RecordBatches(table.schema_arrow, lambda names: table.iter_batches(columns=names), first)
+            return ParquetFile(stream)
         is_file = stream.read(6) == b"ARROW1"
         stream.seek(0)
-        file = open_file(stream) if is_file else open_stream(stream)
-        batches = map(file.get_batch, range(file.num_record_batches)) if is_file else iter(file)
-        before = list(islice(batches, 1))
+        return open_file(stream) if is_file else open_stream(stream)
+
+    def batches(names: list[str] | None) -> Iterator[Any]:
+        try:
+            file = opened()
+            if form == "Parquet":
+                yield from file.iter_batches(columns=names)
+            elif isinstance(file, RecordBatchFileReader):
+                yield from map(file.get_batch, range(file.num_record_batches))
+            else:
+                yield from file
+        except arrow.ArrowException as error:
+            raise corrupt(str(path), error) from None
+
+    try:
+        file = opened()
     except arrow.ArrowException as error:
         raise corrupt(str(path), error) from None
-    return RecordBatches(file.schema, lambda _names: chain(before, batches), lambda: before[0] if before else None)
+    return file.schema_arrow if form == "Parquet" else file.schema, batches
 
 
 def binary(form: str, stream: BinaryIO, path: Path) -> Source:
     """Return a table in Parquet or Arrow."""
-    arrow = pyarrow(f"reading {form}")
-    schema, batches, first = record_batches(form, stream, path)
+    schema, batches = record_batches(form, stream, path)
     names = tuple(schema.names)
     is_unique = len(set(names)) == len(names)  # else a name would be ambiguous
 
     def values(take: Sequence[int]) -> Iterator[Sequence[Any]]:
-        try:
-            for batch in batches([names[i] for i in take] if is_unique else None):
-                columns = [batch.column(names[i] if is_unique else i) for i in take]
-                yield from zip(*map(arrow_values, columns), strict=True)
-        except arrow.ArrowException as error:
-            raise corrupt(str(path), error) from None
-
-    def sample() -> Iterator[Sequence[Any]]:
-        try:
-            batch = first()
-        except arrow.ArrowException as error:
-            raise corrupt(str(path), error) from None
-        return zip(*map(arrow_values, batch.columns), strict=True) if batch is not None else iter(())
+        for batch in batches([names[i] for i in take] if is_unique else None):
+            columns = [batch.column(names[i] if is_unique else i) for i in take]
+            yield from zip(*map(arrow_values, columns), strict=True)
 
     code = (
         f'import pyarrow.parquet as p; p.write_table(p.read_table({json.dumps(str(path))}).flatten(), "table.parquet")'
     )
     unnest = f"python -c {quote(code)}" if form == "Parquet" else "write its flatten() as Parquet"
     advice = "the values used are text or numbers, none of them null"
-    return typed(form, names, values, sample=sample, advice=advice, unnest=unnest)
+    return typed(form, names, values, advice=advice, unnest=unnest)
 
 
 def typed(
@@ -171,23 +165,19 @@ def typed(
     names: tuple[str, ...],
     values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
     *,
-    sample: Callable[[], Iterable[Sequence[Any]]] | None = None,
     advice: str,
     unnest: str = "give the two members of each object as columns",
 ) -> Source:
     """Return a source whose cells have types.
 
-    `values` yields those of the columns at some positions, row by row; `sample` returns those of all columns of the
-    first rows, where `values` can be called once only. `unnest` says how objects become columns.
+    `values` yields those of the columns at some positions, row by row. `unnest` says how objects become columns.
     """
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
         chosen = [names[i] for i in take]
         return (text_row(row, chosen, kinds=kinds) for row in values(take))
 
-    first_rows = sample or (lambda: values(range(len(names))))
+    def sample() -> list[list[str]]:
+        return [[_json_cell(value) for value in row] for row in islice(values(range(len(names))), SAMPLE_ROWS)]
 
-    def cells() -> list[list[str]]:
-        return [[_json_cell(value) for value in row] for row in islice(first_rows(), SAMPLE_ROWS)]
-
-    return Source(form, rows, len(names), names, advice=advice, sample=cells, unnest=lambda _name: unnest)
+    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=lambda _name: unnest)

@@ -131,7 +131,7 @@ class FastCopyMechanism(CopyMechanism):
         hidden: Float[Tensor, "*tokens D"],
         memory: Float[Tensor, "*memory_tokens D"],
         source: Int[Tensor, "*memory_tokens"],
-        seen: Packed,  # type: ignore[override]
+        seen: Packed,
     ) -> Copies:
         keys, ids = seen.memory_layout.pad(self.w_k(memory)), seen.memory_layout.pad(self.target_ids[source][:, None])
         ids = ids.transpose(1, 2)  # [B S 1] -> [B 1 S]

@@ -148,47 +148,27 @@ def _breakdown(breakdown: Breakdown) -> Element:
 
 
 def _group(group: Group) -> Element:
-    share = group.share
-    cells = element("th", bdi(group.name), scope="row"), _bar(share), _number(f"{share.count:,} of {share.of:,}")
-    return element("tr", *cells, _number(_percent(share)), {"class": "few" if share.of < FEW else "enough"})
+    size = "few" if group.share.of < FEW else "enough"
+    return _row((bdi(group.name),), group.share, {"class": size})
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:
-    yield element(
-        "p", "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
-    )
-    rows = (
-        element(
-            "tr",
-            element(
-                "th",
-                kind.name,
-                element("br"),
-                element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)"),
-                scope="row",
-            ),
-            _bar(kind.answers),
-            _number(f"{kind.answers.count:,} of {kind.answers.of:,}"),
-            _number(_percent(kind.answers)),
-        )
+    text = "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
+    yield element("p", text)
+    rows = [
+        _row((kind.name, element("br"), element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")), kind.answers)
         for kind in failures.kinds
-    )
-    yield _table(("kind", "", "wrong answers", "share"), list(rows))
+    ]
+    yield _table(("kind", "", "wrong answers", "share"), rows)
 
 
 def _confusions(failures: Failures) -> Iterator[Element]:
     yield element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
-    rows = (
-        element(
-            "tr",
-            element("th", token_of(one.expected), " → ", token_of(one.got) if one.got else "missing", scope="row"),
-            _bar(one.share),
-            _number(f"{one.share.count:,} of {one.share.of:,}"),
-            _number(_percent(one.share)),
-        )
+    rows = [
+        _row((token_of(one.expected), " → ", token_of(one.got) if one.got else "missing"), one.share)
         for one in failures.confusions
-    )
-    yield _table(("target → answer", "", "times", "share"), list(rows))
+    ]
+    yield _table(("target → answer", "", "times", "share"), rows)
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Element]) -> Element:
@@ -196,6 +176,11 @@ def _table(names: tuple[str, ...], rows: Sequence[Element]) -> Element:
     kinds = ("", "bar", "number", "number")
     head = (element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
     return element("table", element("thead", element("tr", *head)), element("tbody", *rows), {"class": "groups"})
+
+
+def _row(name: Sequence[Element | str], share: Share, *attributes: dict[str, str]) -> Element:
+    counts = _number(f"{share.count:,} of {share.of:,}"), _number(_percent(share))
+    return element("tr", element("th", *name, scope="row"), _bar(share), *counts, *attributes)
 
 
 def _number(text: str) -> Element:

@@ -1,7 +1,6 @@
-"""Evidence for an answer, besides attention: occlusion, the effect of each head; `pytorch` has gradient times input.
+"""Evidence for an answer, because attention weights alone are not an explanation (Jain and Wallace 2019).
 
-Attention weights alone are not an explanation (Jain and Wallace 2019), so each measure is compared with them by
-Spearman's rank correlation of absolute values.
+It is occlusion, and the effect of each head.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from glassformer.glassbox.forward import ForwardPass
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
-from glassformer.glassbox.schema import Correlation
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
 from glassformer.inference.metrics import exact_matches, group_by_source
 from glassformer.inference.translator import Translator
@@ -40,27 +38,6 @@ def occlude(forward: ForwardPass, fed: Sequence[int], targets: Sequence[int], un
     decrease = np.zeros((len(forward.ids), len(targets)))
     decrease[changed - 1] = before - others
     return decrease.T
-
-
-def correlate(attention: Numbers, measure: Numbers) -> Correlation:
-    """Spearman's correlation of the absolute values of two `[T S]`, over all cells and for each row."""
-    one, other = np.abs(attention), np.abs(measure)
-    return Correlation(spearman(one.ravel(), other.ravel()), list(map(spearman, one, other)))
-
-
-def spearman(one: Numbers, other: Numbers) -> float | None:
-    """Pearson's correlation of the ranks; None if one of the two is constant."""
-    x, y = (ranks - ranks.mean() for ranks in (_ranks(one), _ranks(other)))
-    size = np.sqrt((x**2).sum() * (y**2).sum())
-    return float((x * y).sum() / size) if size > 0 else None
-
-
-def _ranks(numbers: Numbers) -> Numbers:
-    """The rank of each number; equal numbers have their mean rank."""
-    _, index, count = np.unique(numbers, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    means: Numbers = last - (count - 1) / 2
-    return means[index]
 
 
 def head_effects(

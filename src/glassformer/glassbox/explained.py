@@ -25,13 +25,14 @@ from glassformer.glassbox.whatif import Edits, counterparts
 from glassformer.inference import engines
 from glassformer.inference.confidence import all_of_the_beam, has_probability
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
+from glassformer.inference.engines.batches import ONE_THREAD
 from glassformer.inference.engines.numpy import NumPyEngine
+from glassformer.inference.probability import probability
 from glassformer.inference.translator import Source, Translator
-from glassformer.paper.search import Hypothesis, SearchConstraints
+from glassformer.paper.search import SearchConstraints
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model
-from glassformer.ship.storage.records import Calibration
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
 
@@ -124,19 +125,17 @@ class Explained:
             raise UsageError("a patch needs another text that it is taken from", hint=hint)
         n_pads = max(0, self.pad_to - len(ids))
         padded = (*ids, *[self.file.source_tokenizer.vocabulary.pad_id] * n_pads)
-        model = self.file.settings.model
-        edited = edits.weights(tensors or self.file.tensors, model)
-        own = self._engine(edited)
-        weights = {name: array.astype(np.float64) for name, array in edited.items()}  # once, not in every product
+        file = replace(self.file, tensors=edits.weights(tensors or self.file.tensors, self.file.settings.model))
+        weights = {name: array.astype(np.float64) for name, array in file.tensors.items()}
         visible, positions = np.arange(len(padded)) < len(ids), counterparts(ids, edited_ids)
-        return ForwardPass(weights, model, padded, visible, edits, other, positions, own.models[0] if own else None)
+        return ForwardPass(file, weights, padded, visible, edits, other, positions, self._engine(file))
 
-    def _engine(self, tensors: Mapping[str, NDArray[Any]]) -> NumPyEngine | None:
-        """The engine of the translator, where it computes with these weights alone."""
+    def _engine(self, file: ModelFile) -> NumPyEngine | None:
+        """The engine of the translator, where it computes with the weights of this file alone."""
         engine, own = self.translator.engine, self.file.tensors
         if not isinstance(engine, NumPyEngine) or self.translator.n_models > 1:
             return None
-        return engine if all(tensors[name] is array for name, array in own.items()) else None
+        return engine if all(file.tensors[name] is array for name, array in own.items()) else None
 
     def _edited_ids(self, edits: Edits) -> list[int]:
         """The framed source after the edits."""
@@ -153,38 +152,39 @@ class Explained:
         prefixes = [forced] if forced else ()
         return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
 
-    def search(self, forward: ForwardPass, *widths: int) -> list[Search]:
-        """The searches of a forward pass, of one width each, with their pruned candidates."""
-        tokenizer, constraints = self.file.target_tokenizer, self.constraints(forward.edits)
-        return search(
-            forward.continuations(),
-            constraints,
-            lambda token: tokenizer.tokens([token])[0],
-            tokenizer.decode,
-            widths=widths,
-            alpha=self.decoding.length_alpha,
-            n_best=self.decoding.num_return_sequences,
-        )
+    @np.errstate(all="ignore")
+    def search(self, forward: ForwardPass, num_beams: int) -> Search:
+        """The search of a forward pass, with its pruned candidates."""
+        tokenizer = self.file.target_tokenizer
+        with ONE_THREAD:
+            return search(
+                *forward.searched(),
+                self.constraints(forward.edits),
+                lambda token: tokenizer.tokens([token])[0],
+                tokenizer.decode,
+                num_beams=num_beams,
+                alpha=self.decoding.length_alpha,
+                n_best=self.decoding.num_return_sequences,
+            )
 
     def searches(self, forward: ForwardPass) -> Searches:
         """Greedy search, and the beam search of the decoding settings."""
-        num_beams = self.decoding.num_beams
-        greedy, *beam = self.search(forward, *([1] if num_beams == 1 else [1, num_beams]))
-        return Searches(greedy, beam[0] if beam else greedy)
+        greedy = self.search(forward, 1)
+        return Searches(
+            greedy, greedy if self.decoding.num_beams == 1 else self.search(forward, self.decoding.num_beams)
+        )
 
-    @property
-    def calibration(self) -> Calibration | None:
-        """What gives the answer its probability, if this search has one."""
-        calibration, n_models = self.file.calibration, self.translator.n_models
-        return calibration if n_models == 1 and has_probability(calibration, all_of_the_beam(self.decoding)) else None
-
-    def translated(self, edits: Edits) -> list[Hypothesis]:
-        """The answers of `translate` with these edits, which change only text and weights; for a probability all."""
-        tensors = edits.weights(self.file.tensors, self.file.settings.model)
-        engine = self._engine(tensors) or NumPyEngine.of_files([replace(self.file, tensors=tensors)])
-        constraints, ids = self.constraints(edits), self._edited_ids(edits)
-        decoding = all_of_the_beam(self.decoding) if self.calibration else self.decoding
-        return engines.search(engine, [ids], decoding, constraints.max_new_tokens, constraints.prefixes)[0]
+    def probability(self, forward: ForwardPass) -> float | None:
+        """The probability that the answer is right; None without a calibration of this search, or with edits."""
+        calibration, decoding = self.file.calibration, all_of_the_beam(self.decoding)
+        if calibration is None or not has_probability(calibration, decoding):
+            return None
+        if self.translator.n_models > 1 or forward.edits.edits:
+            return None
+        longest = self.constraints(forward.edits).max_new_tokens
+        found = engines.search(forward.engine, [self.source_ids], decoding, longest)[0]
+        limit = 1.0 if found[0].finished and not self.file.unlike(self.source_ids) else calibration.unusual_limit
+        return probability(calibration.weights, [one.score for one in found], limit)
 
     def rows_of_answer(self, answer: Answer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from glassformer.errors import NotFiniteError
 from glassformer.glassbox.catalogue import GOLD, trace_name, weight_axes
 from glassformer.glassbox.recorder import Recorder
-from glassformer.glassbox.search import NextLogProbs
 from glassformer.glassbox.whatif import Edits
-from glassformer.inference.engines.batches import ONE_THREAD, cores, on_every_core
-from glassformer.inference.engines.compiled import Compiled, prepare
-from glassformer.inference.engines.numpy_cached import Inference
+from glassformer.inference.engines.batches import cores
+from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper import reference
 from glassformer.paper.reference import Array, Value
+from glassformer.paper.search import LogProbs, Step
 from glassformer.paper.settings import ModelSettings
+from glassformer.ship.storage.modelfile import ModelFile
 
 Ids = Sequence[int]
 
@@ -35,64 +35,61 @@ def _finite(log_probs: Array) -> Array:
     return log_probs
 
 
-class _Continuations:
-    """The log-probabilities of a search, as `translate` computes them, step by step.
+@dataclass
+class _Prefixes:
+    """The state of a search that has no cache: the ids fed to the decoder so far, for each hypothesis."""
 
-    Each prefix is one of the last step and a token more.
-    """
+    fed: list[tuple[int, ...]]
 
-    def __init__(self, forward: ForwardPass) -> None:
-        self._decoder = forward.decoder
-        source = [token for token, visible in zip(forward.ids, forward.visible, strict=True) if visible]
-        self._cache = self._decoder.start([source], len(source))
-        self._rows: dict[tuple[int, ...], int] = {(): 0}
-
-    def __call__(self, prefixes: Sequence[Ids]) -> Sequence[NDArray[np.float64]]:
-        check_time_limit()
-        self._cache.select(np.array([[self._rows[tuple(fed[:-1])] for fed in prefixes]]))
-        with ONE_THREAD:
-            log_probs = self._decoder.step(np.array([[fed[-1] for fed in prefixes]]), self._cache)[0]
-        self._rows = {tuple(fed): row for row, fed in enumerate(prefixes)}
-        return list(_finite(log_probs).astype(np.float64))
+    def select(self, rows: NDArray[np.int64]) -> _Prefixes:
+        return _Prefixes([self.fed[row] for row in rows.ravel()])
 
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """The reference on one source, with edits. `weights` are edited, and float64; `visible` is False for padding.
+    """The reference on one source, with edits. `visible` is False for padding.
+
+    `file` has the edited weights, and `weights` the same in float64: converted once, not in every product.
 
     `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
-    `translator` is what `translate` computes with, where it has the same weights.
+    `own_engine` is what `translate` computes with, where it has the same weights.
     """
 
+    file: ModelFile
     weights: dict[str, Array]
-    model: ModelSettings
     ids: tuple[int, ...]
     visible: NDArray[np.bool_]
     edits: Edits
     other: ForwardPass | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
-    translator: Inference | Compiled | None = None
+    own_engine: NumPyEngine | None = None
+
+    @property
+    def model(self) -> ModelSettings:
+        return self.file.settings.model
 
     @cached_property
-    def decoder(self) -> Any:
+    def engine(self) -> NumPyEngine:
         """The same as `translate` computes it: in float32, with a cache. It knows no edits but those of weights."""
-        if self.translator is not None:
-            return self.translator
-        return prepare(self.model, {name: array.astype(np.float32) for name, array in self.weights.items()})
+        return self.own_engine or NumPyEngine.of_files([self.file])
 
     @cached_property
     def memory(self) -> Array:
         """The output of the encoder, which runs once."""
         return reference.encode(self.weights, self.model, np.array(self.ids), self.visible, self._note((0,)))
 
-    def continuations(self) -> NextLogProbs:
-        """Return a function for one search: prefixes fed to the decoder -> log-probabilities `[V]` after each.
+    def searched(self) -> tuple[Step, Any]:
+        """Return the step function of a search and its first state.
 
-        It has a cache of keys and values where no edit changes what the decoder computes.
+        It is that of `translate`, or without a cache where an edit changes what the decoder computes.
         """
         if self.edits.supported_by_pytorch:
-            return _Continuations(self)
-        return lambda prefixes: [self._log_probs(self._hidden(fed)[-1:])[0] for fed in prefixes]
+            return self.engine.step, self.engine.start([np.array(self.ids)[self.visible].tolist()])
+        return self._step, _Prefixes([()])
+
+    def _step(self, last: NDArray[np.int64], state: _Prefixes) -> tuple[LogProbs, _Prefixes]:
+        state = _Prefixes([(*fed, token) for fed, token in zip(state.fed, last[0].tolist(), strict=True)])
+        return LogProbs(np.stack([self._log_probs(self._hidden(fed)[-1:]) for fed in state.fed], axis=1)), state
 
     def token_scores(self, fed: Ids, targets: Ids) -> NDArray[np.float64]:
         """The log-probability of each target token `[T]`."""
@@ -105,7 +102,7 @@ class ForwardPass:
         if not (self.edits.supported_by_pytorch and visible.any(axis=1).all()):
             others = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
             return np.stack([other.token_scores(fed, targets) for other in others])
-        decoder = self.decoder  # made by one thread
+        decoder: Any = self.engine.models[0]
 
         def score(rows: Sequence[int]) -> NDArray[np.float64]:
             cache, scores = decoder.encode(sources[rows], visible[rows]), np.empty((len(rows), len(fed)))
@@ -117,7 +114,7 @@ class ForwardPass:
         at_once = POSITIONS_TOGETHER // max(len(fed), sources.shape[1])
         size = max(1, min(at_once, -(-len(sources) // cores())))
         jobs = [range(first, min(first + size, len(sources))) for first in range(0, len(sources), size)]
-        found = on_every_core(score, jobs, needs_blas=not isinstance(decoder, Compiled))
+        found = self.engine.on_every_core(score, jobs)
         return _finite(np.concatenate(list(found)))
 
     def _hidden(self, fed: Ids) -> Array:

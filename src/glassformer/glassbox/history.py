@@ -12,22 +12,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.explained import Explained
-from glassformer.glassbox.run_records import (
-    CheckpointAnswer,
-    EmbeddingHistory,
-    Errors,
-    HistoryPoint,
-    Training,
-    Validation,
-)
-from glassformer.glassbox.whatif import Edits, attentions
+from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
+from glassformer.glassbox.whatif import Edits
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.training.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress
 MAX_CHECKPOINTS = 12
-MAX_NUMBERS = 60_000  # of embeddings, in all checkpoints: about 0.5 MB of a trace
 
 Kind = TypeVar("Kind")
 
@@ -40,10 +32,8 @@ Finite = Annotated[float | None, BeforeValidator(_finite)]
 """A number; None if it was not finite."""
 
 
-def training_of(folder: Path, explained: Explained, targets: Sequence[int] = ()) -> Training | None:
+def training_of(folder: Path, explained: Explained) -> Training | None:
     """The history of a run, and the text translated by each checkpoint, thinned out; None if there is no history.
-
-    The rows of the embeddings are those of all tokens or, if these are too many, of the text and its `targets`.
 
     Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
     ModelFileError for a checkpoint that is damaged or of another model.
@@ -55,28 +45,8 @@ def training_of(folder: Path, explained: Explained, targets: Sequence[int] = ())
     progress = [HistoryPoint(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
     validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
     paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
-    ids = _embedding_ids(explained.file, explained.source_ids, targets, len(paths))
-    checkpoints, embeddings = [], {name: EmbeddingHistory(name, tokens, []) for name, tokens in ids.items() if paths}
-    for path in paths:
-        file = _checkpoint(path, explained)
-        checkpoints.append(_answer_of(run.step_of(path), file, explained))
-        for name, history in embeddings.items():
-            rows = file.tensors[name][np.array(history.ids, dtype=int)].tolist()
-            history.rows.append([[float(f"{number:.3g}") for number in row] for row in rows])
-    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints, list(embeddings.values()))
-
-
-def _embedding_ids(
-    file: ModelFile, source: Sequence[int], target: Sequence[int], n_checkpoints: int
-) -> dict[str, list[int]]:
-    """For each matrix, the tokens whose rows are kept: all where they are few enough, otherwise those of the text."""
-    texts = {"source_embedding.weight": list(source), "target_embedding.weight": list(target)}
-    if "target_embedding.weight" not in file.tensors:  # one matrix for both sides
-        texts = {"source_embedding.weight": [*source, *target]}
-    if sum(file.tensors[name].size for name in texts) * n_checkpoints <= MAX_NUMBERS:
-        return {name: list(range(len(file.tensors[name]))) for name in texts}
-    limit = MAX_NUMBERS // (file.settings.model.d_model * max(1, n_checkpoints) * len(texts))
-    return {name: sorted(set(ids))[:limit] for name, ids in texts.items()}
+    checkpoints = [_answer_of(run.step_of(path), _checkpoint(path, explained), explained) for path in paths]
+    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints)
 
 
 def errors_of(folder: Path) -> Errors | None:
@@ -164,15 +134,13 @@ def _checkpoint(path: Path, explained: Explained) -> ModelFile:
 def _answer_of(step: int, file: ModelFile, explained: Explained) -> CheckpointAnswer:
     """The translation of the text by a checkpoint, by greedy search."""
     forward = explained.forward(Edits(), file.tensors)
-    answer = explained.search(forward, 1)[0].answers[0]
+    answer = explained.search(forward, 1).answers[0]
     fed, targets = explained.rows_of_answer(answer)
-    arrays = forward.record(fed).arrays
-    cross = [arrays[f"{name}.weights"] for name in attentions(forward.model) if name.endswith(".cross")]
     return CheckpointAnswer(
         step=step,
         text=answer.text,
         score=answer.score,
         finished=answer.finished,
         tokens=file.target_tokenizer.tokens(targets),
-        attention=np.mean(cross, axis=(0, 1)).round(4).tolist(),
+        attention=forward.record(fed).cross_attention().round(4).tolist(),
     )

@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import TextError, UsageError, quoted
-from glassformer.inference.metrics import edit_distance
+from glassformer.errors import TextError, UsageError, nearest, quoted
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
@@ -24,7 +23,6 @@ from glassformer.text.normalization import normalize
 Side = Literal["source", "target"]
 Numbers = NDArray[np.float64]
 N_NEAREST = 10
-N_SUGGESTED = 5
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Neighbors:
 def neighbors(model: ModelFile | str | Path, token: str, *, side: Side = "source", count: int = N_NEAREST) -> Neighbors:
     """Return the tokens nearest to `token` by cosine in the embedding of a side.
 
-    Raises TextError for a token that is not in the vocabulary (it names the nearest by edit distance), and UsageError
+    Raises TextError for a token that is not in the vocabulary (it names the nearest), and UsageError
     for a row of zeros, which has no cosine.
     """
     embedding = _Embedding.of(model, side)
@@ -124,33 +122,17 @@ class _Embedding:
         """Return the id of a token in its written form; an ordinary token has priority over a special one."""
         found = _lookup(self.tokenizer, token)
         if found is None:
-            near, other = self._nearest(token), "target" if self.side == "source" else "source"
+            other = "target" if self.side == "source" else "source"
             is_other = _lookup(self.other, token) is not None
-            suggested = "nearest: " + ", ".join(map(repr, near)) if near else "none has a character of it"
             raise TextError(
                 f"the token is not in the {self.side} vocabulary",
                 got=quoted(token),
-                expected=f"one of {len(self.tokenizer):,} tokens; {suggested}",
+                expected=f"one of {len(self.tokenizer):,} tokens; {nearest(token, self.tokenizer.vocabulary.ordinary)}",
                 hint=f"the {other} vocabulary has it: --side {other}"
                 if is_other
                 else "`glassformer tokens MODEL TEXT` prints the tokens of a text",
             )
         return found
-
-    def _nearest(self, token: str) -> list[str]:
-        """Return the tokens with the smallest edit distance; of equal ones, those that differ only in case.
-
-        Tokens without a character in common are left out.
-        """
-        folded = token.casefold()
-        pieces = [piece for piece in self.tokenizer.vocabulary.pieces if set(folded) & set(piece.casefold())]
-        if len(token) > 2 * max(map(len, pieces), default=0):  # a sentence, say, is near no token
-            return pieces[:N_SUGGESTED]
-
-        def distance(piece: str) -> tuple[int, int]:
-            return edit_distance(token, piece), edit_distance(folded, piece.casefold())
-
-        return sorted(pieces, key=distance)[:N_SUGGESTED]
 
     def search(self, query: tuple[str, ...], ids: Sequence[int], count: int, expected: int | None = None) -> Neighbors:
         if count < 1:

@@ -78,7 +78,12 @@ class Recorder:
         last: Array = self._noted[f"{part}.residual" if self.model.norm == "pre" else f"{part}_norm.output"]
         return last
 
-    def tensors(self, axes: dict[str, Axis], *, as_text: bool) -> dict[str, Tensor]:
+    def cross_attention(self) -> Array:
+        """The weights of cross-attention `[T S]`, the mean over layers and heads."""
+        cross = [f"decoder.{i}.cross.weights" for i in range(self.model.n_decoder_layers)]
+        return np.mean([self.arrays[name] for name in cross], axis=(0, 1))  # type: ignore[no-any-return]
+
+    def tensors(self, axes: dict[str, Axis]) -> dict[str, Tensor]:
         """The quantities as tensors; a mask has the reason in each cell that is hidden."""
         tensors = {}
         for name, array in self.arrays.items():
@@ -88,7 +93,7 @@ class Recorder:
                 shape = [axes[axis].length for axis in names]
                 array = np.broadcast_to(np.where(array, 0, reason), shape).astype(np.uint8)
             origin: Literal["given", "step"] = "given" if name in self.given else "step"
-            tensors[name] = Tensor.of(array, list(names), origin, text=as_text)
+            tensors[name] = Tensor.of(array, list(names), origin)
         return tensors
 
     def _keep(self, name: str, value: Any, axes: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -50,22 +50,12 @@ class CheckpointAnswer(Strict):
 
 
 @dataclass(frozen=True)
-class EmbeddingHistory(Strict):
-    """Rows of an embedding matrix in each checkpoint: `rows[k][i]` is that of the token `ids[i]` in checkpoint k."""
-
-    name: str
-    ids: list[int]
-    rows: list[list[list[float]]]
-
-
-@dataclass(frozen=True)
 class Training(Strict):
     """The training of the model, from the records of its run directory."""
 
     history: list[HistoryPoint]
     validations: list[Validation]
     checkpoints: list[CheckpointAnswer]
-    embeddings: list[EmbeddingHistory] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 
 DataType = Literal["float32", "int32", "uint8"]
 TokenKind = Literal["ordinary", "input", "pad", "bos", "eos", "unk"]
+NodeState = Literal["kept", "finished", "pruned"]
 Op = Literal[
     "embed",
     "sinusoids",
@@ -144,19 +145,17 @@ class Axis(Strict):
 class Tensor(Strict):
     """Numbers with named axes; a scalar has none.
 
-    `data` is base64 of the little-endian numbers, row by row, or in text mode the list of them (9 significant digits,
-    which is float32 to the last bit). `origin`: computed by a step, a weight of the model, or given from outside.
+    `data` is base64 of the little-endian numbers, row by row. `origin`: computed by a step, a weight of the model, or
+    given from outside.
     """
 
     axes: list[str]
     dtype: DataType
-    data: str | list[float]
+    data: str
     origin: Literal["step", "weight", "given"]
 
     @classmethod
-    def of(
-        cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"], *, text: bool = False
-    ) -> Tensor:
+    def of(cls, array: NDArray[Any], axes: list[str], origin: Literal["step", "weight", "given"]) -> Tensor:
         """The tensor of an array; booleans and integers keep their kind, all others become float32.
 
         Raises ModelFileError for a number that is not finite.
@@ -171,17 +170,13 @@ class Tensor(Strict):
                 expected="finite float32",
                 hint="its weights are too large: train again with a smaller training.learning_rate",
             )
-        if text:
-            return cls(axes, dtype, [float(f"{number:.9g}") for number in stored.ravel().tolist()], origin)
         return cls(axes, dtype, base64.b64encode(stored.tobytes()).decode("ascii"), origin)
 
     def array(self, axes: dict[str, Axis]) -> NDArray[Any]:
         """The numbers, in the shape given by the axes of the trace."""
         dtype = np.dtype(self.dtype).newbyteorder("<")
         shape = [axes[name].length for name in self.axes]
-        if isinstance(self.data, str):
-            return np.frombuffer(base64.b64decode(self.data), dtype).reshape(shape)
-        return np.array(self.data, dtype).reshape(shape)
+        return np.frombuffer(base64.b64decode(self.data), dtype).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -219,7 +214,7 @@ class Node(Strict):
     sum: float
     rank_score: float
     rank: int
-    state: Literal["kept", "finished", "pruned"]
+    state: NodeState
     reason: str
 
 
@@ -278,28 +273,12 @@ class Prediction(Strict):
 class Evidence(Strict):
     """The evidence for the answer, as tensors `[target, source_key]`; attention alone is not an explanation.
 
-    `occluded_by` is a token, or "mask". The gradient comes from the PyTorch model, which does not
-    support every edit: `gradient_before_edits` says that it is of the model without these. `correlations`: with
-    "occlusion", "gradient".
+    `occluded_by` is a token, or "mask".
     """
 
     attention: str
     occlusion: str
-    gradient: str
     occluded_by: str
-    gradient_before_edits: bool
-    correlations: dict[str, Correlation]
-
-
-@dataclass(frozen=True)
-class Correlation(Strict):
-    """Spearman's rank correlation of cross-attention with another measure, over all cells and for each output token.
-
-    None if one of the two is constant.
-    """
-
-    all: float | None
-    rows: list[float | None]
 
 
 @dataclass(frozen=True)
@@ -322,17 +301,15 @@ class Difference(Strict):
 
 @dataclass(frozen=True)
 class Check(Strict):
-    """`largest` difference found by a check of this trace, against its tolerance.
+    """The `largest` difference between the logits of the trace and those of the PyTorch model, against its tolerance.
 
-    `passed` is None if the check cannot be made; `note` says why, or what was compared.
+    `passed` is None if they cannot be compared; `note` says why, or what was compared.
     """
 
-    step: str
-    kind: Literal["step", "axes", "pytorch", "search"]
     largest: float
     tolerance: float
     passed: bool | None
-    note: str = ""
+    note: str
 
 
 @dataclass(frozen=True)
@@ -356,7 +333,7 @@ class Trace(Strict):
     evidence: Evidence | None
     edits: list[str]
     difference: Difference | None
-    checks: list[Check]
+    check: Check
     training: Training | None = None
     errors: Errors | None = None
     heads: HeadEffects | None = None
@@ -368,8 +345,8 @@ class Trace(Strict):
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(check.passed is not False for check in self.checks)
+        """Whether the logits are those of the PyTorch model, as far as it is known."""
+        return self.check.passed is not False
 
     def array(self, name: str) -> NDArray[Any]:
         """The numbers of a tensor."""

@@ -1,198 +1,130 @@
-"""Beam search for one sentence that keeps its pruned candidates.
+"""The beam search of one sentence as a record that keeps the pruned candidates.
 
-A second, slow implementation of `paper.search.beam_search` (with one beam, of `greedy_search`); a test compares them.
-Axes: V vocabulary.
+Axes: C candidates of a step · V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import counted
-from glassformer.glassbox.schema import Answer, Node, Search
-from glassformer.paper.search import SearchConstraints, length_penalty, rank_key
-
-NextLogProbs = Callable[[Sequence[Sequence[int]]], Sequence[NDArray[np.float64]]]
-"""The ids from `<bos>` on of each live hypothesis -> the log-probabilities `[V]` of the token after each.
-
-Each has one token more than one of the call before."""
-
-
-@dataclass
-class _Record:
-    """The state of a search: all nodes, the ids of each, the finished nodes."""
-
-    nodes: list[Node] = field(default_factory=list)
-    ids: dict[int | None, tuple[int, ...]] = field(default_factory=lambda: {None: ()})
-    found: list[Node] = field(default_factory=list)
-
-    def add(self, candidate: Node) -> Node:
-        """The candidate with an id."""
-        node = replace(candidate, id=len(self.nodes))
-        self.nodes.append(node)
-        self.ids[node.id] = (*self.ids[node.parent], node.token)
-        return node
-
-    def set_reason(self, node: Node, reason: str) -> None:
-        self.nodes[node.id] = replace(node, reason=reason)
-
-
-_Steps = Generator[list[tuple[int, ...]], Sequence[NDArray[np.float64]], Search]
-"""A search: it yields the prefixes of a step, is sent the log-probabilities after each, and returns its record."""
+from glassformer.glassbox.schema import Answer, Node, NodeState, Search
+from glassformer.paper.search import Extensions, SearchConstraints, beam_search, length_penalty, rank_key
+from glassformer.paper.search.constraints import Step
 
 
 def search(
-    next_log_probs: NextLogProbs,
+    step: Step,
+    state: Any,
     constraints: SearchConstraints,
     token_text: Callable[[int], str],
     decode: Callable[[Sequence[int]], str],
     *,
-    widths: Sequence[int],
-    alpha: float,
-    n_best: int = 1,
-) -> list[Search]:
-    """The searches of one sentence, one for each width, with the 2·width best candidates of each step.
-
-    They run side by side, and what several of them ask for is computed once. `constraints.prefixes` has the forced
-    prefix, if there is one.
-    """
-    steps = [_steps(constraints, token_text, decode, width, alpha, min(n_best, width)) for width in widths]
-    asked, found = {number: next(one) for number, one in enumerate(steps)}, dict[int, Search]()
-    while asked:
-        prefixes = list(dict.fromkeys(prefix for prefixes in asked.values() for prefix in prefixes))
-        log_probs = dict(zip(prefixes, next_log_probs(prefixes), strict=True))
-        for number, wanted in list(asked.items()):
-            try:
-                asked[number] = steps[number].send([log_probs[prefix] for prefix in wanted])
-            except StopIteration as end:
-                found[number] = end.value
-                del asked[number]
-    return [found[number] for number in range(len(widths))]
-
-
-def _steps(
-    constraints: SearchConstraints,
-    token_text: Callable[[int], str],
-    decode: Callable[[Sequence[int]], str],
     num_beams: int,
     alpha: float,
-    n_best: int,
-) -> _Steps:
-    record = _Record()
-    live: list[Node | None] = [None]
-    decoder_runs = 0
-    reason = ""
-    for time in range(constraints.max_new_tokens):
-        candidates: list[Node] = []
-        prefixes = [(constraints.bos_id, *record.ids[None if node is None else node.id]) for node in live]
-        for node, log_probs in zip(live, (yield prefixes), strict=True):
-            allowed = _constrain(log_probs, constraints, time)
-            candidates += _extensions(node, allowed, 2 * num_beams, time, alpha, token_text)
-            decoder_runs += 1
-        slots = num_beams - len(record.found)
-        best = sorted(candidates, key=lambda candidate: -candidate.sum)[: 2 * num_beams]
-        nodes = [record.add(node) for node in _ranked(best, slots, constraints.eos_id)]
-        record.found += [node for node in nodes if node.state == "finished"]
-        live = [node for node in nodes if node.state == "kept"]
-        if reason := _reason_to_stop(live, record.found, n_best, constraints, alpha):
-            break
-    stopped = reason or f"the limit of {constraints.max_new_tokens} tokens"
-    left = [node for node in live if node is not None]
-    for node in left:
+    n_best: int = 1,
+) -> Search:
+    """The search of one sentence, with the 2·`num_beams` best candidates of each step.
+
+    `constraints.prefixes` has the forced prefix, if there is one.
+    """
+    n_best = min(n_best, num_beams)
+    record = _Record(token_text, constraints.eos_id, alpha)
+    beam_search(
+        *(step, state, 1, constraints), num_beams=num_beams, alpha=alpha, n_best=n_best, observe=record.add_candidates
+    )
+    live = [node for node in record.last if node.state == "kept"]
+    finished = [node for node in record.nodes if node.state == "finished"]
+    if record.hope > 0:
+        stopped, ended = f"the limit of {constraints.max_new_tokens} tokens", [*finished, *live]
+    elif live:
+        worst = sorted((node.rank_score for node in finished), reverse=True)[n_best - 1]
+        best = f"at best {worst + record.hope:.4g} after the penalty, against {worst:.4g}"
+        stopped, ended = f"no live hypothesis can still win: {best}", finished
+    else:
+        stopped, ended = "every hypothesis is finished", finished
+    for node in live:
         record.set_reason(node, f"still live when the search stopped: {stopped}")
-    answers = _answers(record, [] if reason else left, constraints.eos_id, decode)
     return Search(
         num_beams=num_beams,
         length_alpha=alpha,
         max_new_tokens=constraints.max_new_tokens,
         forced=list(constraints.prefixes[0]) if constraints.prefixes else [],
         encoder_runs=1,
-        decoder_runs=decoder_runs,
+        decoder_runs=record.decoder_runs,
+        answers=list(_answers(record, ended, decode)),
         nodes=record.nodes,
-        answers=answers,
         stopped=stopped,
     )
 
 
-def _constrain(log_probs: NDArray[np.float64], constraints: SearchConstraints, time: int) -> NDArray[np.float64]:
-    """`log_probs` with -inf for tokens that must not be next."""
-    allowed = np.ones(len(log_probs), dtype=bool)
-    allowed[list(constraints.forbidden)] = False
-    forced = constraints.prefixes[0] if constraints.prefixes else ()
-    if time < len(forced):
-        allowed &= np.arange(len(log_probs)) == forced[time]
-    return np.where(allowed, log_probs, -np.inf)
+class _Record:
+    """All candidates of a search as nodes, and those of the last step, which are numbered as its hypotheses."""
+
+    def __init__(self, token_text: Callable[[int], str], eos_id: int, alpha: float) -> None:
+        self.token_text, self.eos_id, self.alpha = token_text, eos_id, alpha
+        self.nodes: list[Node] = []
+        self.last: list[Node] = []
+        self.decoder_runs = 0
+        self.hope = 0.0
+
+    def add_candidates(self, candidates: Extensions, slots: NDArray[np.int64], hopes: NDArray[np.float64]) -> None:
+        """Add the candidates of a step; those of -inf were excluded."""
+        self.decoder_runs += sum(node.state == "kept" for node in self.last) if self.last else 1
+        self.hope, n_slots, sums = float(hopes[0]), int(slots[0]), candidates.sums[0].tolist()
+        last_kept = sums[min(n_slots, len(sums)) - 1]
+        parents, time = self.last, self.last[0].step + 1 if self.last else 0
+        self.last = []
+        for rank, (total, log_prob, parent, token) in enumerate(
+            zip(*(x[0].tolist() for x in candidates), strict=True), 1
+        ):
+            if total == -np.inf:
+                break
+            state: NodeState = "kept"
+            reason = f"rank {rank} for {counted(n_slots, 'slot')}"
+            if rank > n_slots:
+                state, reason = "pruned", f"{reason}, {last_kept - total:.3g} nats short"
+            elif token == self.eos_id:
+                state, reason = "finished", "it ends here and keeps its slot"
+            node = Node(
+                id=len(self.nodes),
+                parent=parents[parent].id if parents else None,
+                step=time,
+                token=token,
+                text=self.token_text(token),
+                log_prob=log_prob,
+                sum=total,
+                rank_score=total / length_penalty(time + 1, self.alpha),
+                rank=rank,
+                state=state,
+                reason=reason,
+            )
+            self.nodes.append(node)
+            self.last.append(node)
+
+    def set_reason(self, node: Node, reason: str) -> None:
+        self.nodes[node.id] = replace(node, reason=reason)
+
+    def ids_of(self, node: Node) -> list[int]:
+        """The tokens up to a node, without `<eos>`."""
+        ids = [] if node.token == self.eos_id else [node.token]
+        while node.parent is not None:
+            node = self.nodes[node.parent]
+            ids.append(node.token)
+        return ids[::-1]
 
 
-def _extensions(
-    parent: Node | None,
-    log_probs: NDArray[np.float64],
-    n: int,
-    time: int,
-    alpha: float,
-    token_text: Callable[[int], str],
-) -> Iterator[Node]:
-    """The `n` most probable tokens after a node; id, rank, state and reason are not decided yet."""
-    for token in largest(log_probs, n).tolist():
-        log_prob = float(log_probs[token])
-        if log_prob > -np.inf:
-            total = (0.0 if parent is None else parent.sum) + log_prob
-            rank_score = total / length_penalty(time + 1, alpha)
-            before = None if parent is None else parent.id
-            yield Node(-1, before, time, token, token_text(token), log_prob, total, rank_score, 0, "pruned", "")
-
-
-def largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-    """The positions of the `n` largest numbers, largest first; of equal ones the first."""
-    n = min(n, len(numbers))
-    candidates = np.flatnonzero(numbers >= np.partition(numbers, -n)[-n])  # sorting all of a vocabulary takes longer
-    return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
-
-
-def _ranked(best: Sequence[Node], slots: int, eos_id: int) -> Iterator[Node]:
-    """The candidates of a step, best first, with their rank; only the first `slots` are not pruned."""
-    for rank, node in enumerate(best, 1):
-        reason = f"rank {rank} for {counted(slots, 'slot')}"
-        if rank > slots:
-            last_kept = best[slots - 1].sum if slots else 0.0
-            yield replace(node, rank=rank, reason=f"{reason}, {last_kept - node.sum:.3g} nats short")
-        elif node.token == eos_id:
-            yield replace(node, rank=rank, state="finished", reason="it ends here and keeps its slot")
-        else:
-            yield replace(node, rank=rank, state="kept", reason=reason)
-
-
-def _reason_to_stop(
-    live: Sequence[Node | None], found: Sequence[Node], n_best: int, constraints: SearchConstraints, alpha: float
-) -> str:
-    """Why no live hypothesis can still be among the `n_best`, or "": a sum only falls, the last penalty is largest."""
-    sums = [node.sum for node in live if node is not None]
-    if not sums:
-        return "every hypothesis is finished"
-    if len(found) < n_best:
-        return ""
-    worst = sorted((node.rank_score for node in found), reverse=True)[n_best - 1]
-    hope = max(sums) / length_penalty(constraints.max_new_tokens, alpha)
-    if hope > worst:
-        return ""
-    return f"no live hypothesis can still win: at best {hope:.4g} after the penalty, against {worst:.4g}"
-
-
-def _answers(
-    record: _Record, cut_off: Sequence[Node], eos_id: int, decode: Callable[[Sequence[int]], str]
-) -> list[Answer]:
+def _answers(record: _Record, ended: Sequence[Node], decode: Callable[[Sequence[int]], str]) -> Iterator[Answer]:
     """All answers, best first: finished ones, and those that the limit cut off."""
-    ended = [*record.found, *cut_off]
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
-    answers = []
     for position, node in enumerate(ranked):
+        is_finished, ids = node.state == "finished", record.ids_of(node)
         behind = f", {ranked[0].rank_score - node.rank_score:.3g} behind the best" if position else ""
-        end = "finished" if node.state == "finished" else "cut off"
+        end = "finished" if is_finished else "cut off"
         record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
-        ids = [token for token in record.ids[node.id] if token != eos_id]
-        answers.append(Answer(node.id, decode(ids), ids, node.sum, node.rank_score, node.state == "finished"))
-    return answers
+        yield Answer(node.id, decode(ids), ids, node.sum, node.rank_score, is_finished)

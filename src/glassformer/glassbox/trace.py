@@ -1,26 +1,24 @@
 """Every number behind one translation: `explain(model, text) -> Trace`.
 
 The reference runs with a recorder, greedy and beam search keep their pruned candidates, and edits are applied and
-compared with the translation before. Every step is recomputed from its inputs; the answer is compared with that of
-`translate`, and the logits with those of the PyTorch model, where PyTorch is installed.
+compared with the translation before. The logits are compared with those of the PyTorch model, where PyTorch is
+installed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.pairs import check_text
 from glassformer.glassbox.catalogue import GOLD
-from glassformer.glassbox.checks import check
-from glassformer.glassbox.evidence import correlate, occlude
+from glassformer.glassbox.evidence import occlude
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
@@ -37,21 +35,14 @@ from glassformer.glassbox.schema import (
     Tokens,
     Trace,
 )
-from glassformer.glassbox.search import largest
-from glassformer.glassbox.whatif import Edit, Edits, attentions
-from glassformer.inference.probability import probability
+from glassformer.glassbox.whatif import Edit, Edits
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.pytorch import has_pytorch
-from glassformer.paper.search import Hypothesis
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
 
-if TYPE_CHECKING:
-    from glassformer.glassbox.pytorch import PyTorchModel
-
 TOP = 10  # most probable tokens of a prediction
-SCORE = 1e-3  # tolerance of a sum of log-probabilities in float32
 
 
 def explain(
@@ -64,11 +55,10 @@ def explain(
     evidence: bool = True,
     weights: bool = False,
     history: bool | str | Path = False,
-    numbers_as_text: bool = False,
     pad_to: int = 0,
     **options: Any,
 ) -> Trace:
-    """Explain the translation of `text`: every number behind it, with checks.
+    """Explain the translation of `text`: every number behind it.
 
     The text of a model with several inputs is a mapping, as in `Translator.translate`.
 
@@ -89,12 +79,12 @@ def explain(
     explained = Explained.of(model, text, decoding, options, pad_to)
     changes.check(explained.file.settings.model)
     opened = _Opened.of(explained, changes, target)
-    trace = opened.trace(evidence=evidence, weights=weights, as_text=numbers_as_text)
+    trace = opened.trace(evidence=evidence, weights=weights)
     run = explained.path.parent if history is True and explained.path else history
     if isinstance(run, str | Path):
         folder = Path(run)
-        trace = replace(trace, training=training_of(folder, explained, opened.targets), errors=errors_of(folder))
-    return replace(trace, checks=[*check(trace, opened.forward.named_weights()), *opened.compare()])
+        trace = replace(trace, training=training_of(folder, explained), errors=errors_of(folder))
+    return trace
 
 
 @dataclass(frozen=True)
@@ -121,59 +111,27 @@ class _Opened:
         recorder = forward.record(fed, gold, explained.file.settings.training.label_smoothing)
         return cls(explained, forward, searches, fed, targets, target, gold, recorder)
 
-    @cached_property
-    def pytorch(self) -> PyTorchModel | None:
-        """The PyTorch model with these edits; None where PyTorch is not installed."""
-        if not has_pytorch():
-            return None
-        from glassformer.glassbox.pytorch import PyTorchModel
-
-        return PyTorchModel(self.explained, self.forward)
-
-    @cached_property
-    def translated(self) -> list[Hypothesis]:
-        """The answers of `translate` with these edits, best first."""
-        return self.explained.translated(self.forward.edits)
-
-    def _probability(self) -> float | None:
-        """The probability that the answer is right, if it is known."""
-        calibration, edits = self.explained.calibration, self.forward.edits.edits
-        if calibration is None or edits:
-            return None
-        unlike = self.explained.file.unlike(self.explained.source_ids)
-        limit = 1.0 if self.translated[0].finished and not unlike else calibration.unusual_limit
-        return probability(calibration.weights, [one.score for one in self.translated], limit)
-
-    def compare(self) -> list[Check]:
-        """The logits, compared with those of the PyTorch model, and the answer with that of `translate`."""
+    def check(self) -> Check:
+        """The logits, compared with those of the PyTorch model."""
         if not self.forward.edits.supported_by_pytorch:
-            why = "only the reference supports these edits"
-            return [Check("logits", "pytorch", 0.0, 0.0, None, why), Check("answer", "search", 0.0, 0.0, None, why)]
-        if self.pytorch is None:
-            why = "this needs PyTorch: pip install 'glassformer[train]'"
-            return [Check("logits", "pytorch", 0.0, 0.0, None, why), self._check_answer()]
-        return [self.pytorch.check_logits(self.recorder, self.fed), self._check_answer()]
+            return Check(0.0, 0.0, None, "only the reference supports these edits")
+        if not has_pytorch():
+            return Check(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
+        from glassformer.glassbox.pytorch import check_logits
 
-    def _check_answer(self) -> Check:
-        """The answer of the trace against that of `translate`."""
-        found, answer = self.translated[0], self.searches.beam.answers[0]
-        largest = abs(found.score - answer.score)
-        same = list(found.ids) == answer.ids and found.finished == answer.finished
-        text = self.explained.file.target_tokenizer.decode(found.ids)
-        note = "the same tokens" if same else f"the answer of translate is {text!r}"
-        return Check("answer", "search", largest, SCORE, same and largest <= SCORE, note)
+        return check_logits(self.forward, self.fed, self.recorder.arrays["logits"])
 
-    def trace(self, *, evidence: bool, weights: bool, as_text: bool) -> Trace:
-        """The trace, without checks and without the records of a run."""
+    def trace(self, *, evidence: bool, weights: bool) -> Trace:
+        """The trace, without the records of a run."""
         explained, edits, tokens = self.explained, self.forward.edits, self._tokens()
         axes = explained.axes(tokens)
-        tensors = self.recorder.tensors(axes, as_text=as_text)
+        tensors = self.recorder.tensors(axes)
         if weights:
             for name, (array, names) in self.forward.named_weights().items():
-                tensors[name] = Tensor.of(array, list(names), "weight", text=as_text)
+                tensors[name] = Tensor.of(array, list(names), "weight")
         measured, found = self._evidence() if evidence else ({}, None)
         for name, numbers in measured.items():
-            tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given", text=as_text)
+            tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given")
         return Trace(
             text=readable(explained.text, explained.translator.inputs),
             translation=self.searches.beam.answers[0].text,
@@ -189,9 +147,9 @@ class _Opened:
             evidence=found,
             edits=[str(edit) for edit in edits.edits],
             difference=self._difference() if edits.edits else None,
-            checks=[],
+            check=self.check(),
             inputs=explained.inputs,
-            probability=self._probability(),
+            probability=explained.probability(self.forward),
         )
 
     def _tokens(self) -> Tokens:
@@ -228,35 +186,29 @@ class _Opened:
         return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
 
     def _evidence(self) -> tuple[dict[str, NDArray[np.float64]], Evidence]:
-        """Cross-attention (mean over layers and heads), occlusion, and their correlations.
-
-        With PyTorch also gradient times input; without it no tensor has the name that the evidence gives it.
-        """
-        forward, fed, targets = self.forward, self.fed, self.targets
-        cross = [name for name in attentions(forward.model) if name.endswith(".cross")]
+        """Cross-attention (mean over layers and heads), and occlusion."""
         vocabulary = self.explained.file.source_tokenizer.vocabulary
         counts = self.explained.file.data.source_counts
         unknown = vocabulary.unk_id
         if unknown is not None and not (unknown < len(counts) and counts[unknown]):
             unknown = None  # its embedding was never trained
+        by = "mask" if unknown is None else vocabulary.pieces[unknown]
+        measured = {
+            "evidence.attention": self.recorder.cross_attention(),
+            "evidence.occlusion": occlude(self.forward, self.fed, self.targets, unknown),
+        }
+        return measured, Evidence("evidence.attention", "evidence.occlusion", by)
 
-        attention = np.mean([self.recorder.arrays[f"{name}.weights"].mean(axis=0) for name in cross], axis=0)
-        others = {"occlusion": occlude(forward, fed, targets, unknown)}
-        if self.pytorch is not None:
-            others["gradient"] = self.pytorch.gradient_times_input(fed, targets)
-        measured = {f"evidence.{name}": numbers for name, numbers in {"attention": attention, **others}.items()}
-        return measured, Evidence(
-            attention="evidence.attention",
-            occlusion="evidence.occlusion",
-            gradient="evidence.gradient",
-            occluded_by="mask" if unknown is None else vocabulary.pieces[unknown],
-            gradient_before_edits="gradient" in others and not forward.edits.supported_by_pytorch,
-            correlations={name: correlate(attention, numbers) for name, numbers in others.items()},
-        )
+
+def _largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """The positions of the `n` largest numbers, largest first; of equal ones the first."""
+    n = min(n, len(numbers))
+    candidates = np.flatnonzero(numbers >= np.partition(numbers, -n)[-n])  # sorting all of a vocabulary takes longer
+    return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
 
 
 def _prediction(logits: NDArray[np.float64], target: int, pieces: Sequence[str]) -> Prediction:
-    order = largest(logits, TOP)
+    order = _largest(logits, TOP)
     probabilities = np.exp(logits - np.logaddexp.reduce(logits))
     top = [(token, pieces[token], float(probabilities[token])) for token in order.tolist()]
     rank = int((logits > logits[target]).sum()) + 1

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.data.columns import Columns
 from glassformer.data.formats import FORMATS, open_source, suffix_of
-from glassformer.data.headers import folded
+from glassformer.data.headers import folded, names_usual
 from glassformer.data.ledger import Ledger
 from glassformer.data.rows import check_rows, open_lines
 from glassformer.data.source import damage
 from glassformer.data.tables import Table
-from glassformer.errors import ColumnError, TableError
+from glassformer.errors import ColumnError, TableError, counted, quoted
 from glassformer.inference.evaluation import read_for
 from glassformer.text import Tokenizer
+from glassformer.text.normalization import nfc
 
 if TYPE_CHECKING:
     from glassformer.inference.translator import Translator
 
-_ANSWER = re.compile(r"(?:translation|text)(?:_(\d+))?")
-"""The name of the column of answers: `translation` in a table, with a number where a column has that name, or `text` in
-the JSON of `translate --json`.
-"""
+_TRANSLATION = re.compile(r"translation(?:_(\d+))?")
+_OTHER_NAMES = ("output", "answer", "prediction", "hypothesis", "text")
+"""Names of the column of answers in a file that `translate` did not write as a table, the first one first."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,13 @@ class Answers:
     def read(cls, path: str, table: Table) -> Answers:
         """Read a file of answers: plain lines, or a table with the column that `translate` writes.
 
-        It has an answer for each row of the table, or for each row that was kept, in their order. For a table without a
-        header it is the last column. Raises TableError for another number of answers, ColumnError where there is no
-        such column.
+        Where it has the sources of the table too, answers are paired by source. Otherwise it has an answer for each row
+        of the table, or for each row that was kept. Raises TableError for another number of answers, or a source
+        without one, ColumnError for a table without such a column.
         """
-        found = _read_answers(path, has_header=table.header)
+        sources, found = _read_answers(path, table)
+        if sources is not None:
+            return cls(path, _by_source(path, sources, found, table))
         read, kept = table.ledger.read, len(table.pairs)
         if len(found) == read and not table.files:
             found = [found[row - 1] for row in table.rows]
@@ -102,36 +105,85 @@ def _check_same_rows(table: Table, other: Table) -> None:
         )
 
 
-def _read_answers(path: str, *, has_header: bool) -> list[str]:
-    """Return the answers of a file: its lines, or a column of a table; a row without one has an empty answer.
-
-    `has_header`: the table of the sources has one, so that what `translate` wrote for it has one too.
-    """
+def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]:
+    """Return the sources of a file of answers, if it has those of the table, and its answers; one without is empty."""
     if suffix_of(Path(path)) not in FORMATS:
         with open_lines(path) as opened:
             rows = list(opened.rows)
         check_rows(opened, rows)
-        return [row.cells[0] if row.cells else "" for row in rows]
+        return None, [row.cells[0] if row.cells else "" for row in rows]
     with open_source(path) as source:
-        is_header = any(_ANSWER.fullmatch(folded(name)) for name in source.first)
+        own_names = [folded(column.name) for column in table.taken.all if column.name] if table.taken else []
+        first = list(map(folded, source.first))
+        is_header = names_usual(first) or any(_TRANSLATION.fullmatch(name) or name in own_names for name in first)
         columns = Columns.of(source, (), "yes" if is_header else "no", path)
-        names = columns.names or source.first
-        is_last = not columns.names and (source.width == 1 or not has_header)
-        at = source.width - 1 if is_last else _answer_column(list(map(folded, names)), path)
-        lines = list(source.scan((at,), columns.consumed, path, Ledger(), ["any"]))
+        everything = tuple(range(source.width))
+        kinds = ["any"] * len(everything)
+        lines = list(source.scan(everything, columns.consumed, path, Ledger(), kinds))  # type: ignore[arg-type]
         if damaged := [line for line in lines if line.fault]:
             raise damage(damaged, path, expected=source.advice, hint="correct them")
-    return [line.cells[0] if line.cells else "" for line in lines]
-
-
-def _answer_column(names: Sequence[str], path: str) -> int:
-    """Return the column of answers: `translation` with the largest number, because a kept column may have the name."""
-    numbered = {at: found[1] for at, name in enumerate(names) if (found := _ANSWER.fullmatch(name))}
-    if not numbered:
+    cells = [[line.cells[at] if line.cells else "" for line in lines] for at in everything]
+    names = [folded(name) for name in columns.names] if columns.names else None
+    at_source = _source_column(names, cells, table)
+    free = [at for at in everything if at != at_source]
+    if names is None and len(free) > 1 and at_source is not None:  # a kept column of targets is no column of answers
+        pairs = {*map(tuple, zip(table.sources, (pair.target for pair in table.pairs), strict=True))}
+        free = [at for at in free if not pairs <= {*zip(cells[at_source], cells[at], strict=True)}]
+    at_answer = _answer_column(names, free, own_names)
+    if at_answer is None:
         raise ColumnError(
             "the file has no column of answers",
             where=path,
-            expected="a column named translation, as `translate` writes it",
+            expected=f"a column named translation, as `translate` writes it, or {', '.join(_OTHER_NAMES)}",
             hint="rename the column of the answers, or give plain lines: one answer a line",
         )
-    return max(numbered, key=lambda at: int(numbered[at] or 1))
+    return None if at_source is None else cells[at_source], cells[at_answer]
+
+
+def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], table: Table) -> int | None:
+    """Return the column that has the sources of the table: of its name, or with these texts. None: there is none."""
+    if table.inputs:
+        return None
+    others = [at for at in range(len(cells)) if names is None or not _TRANSLATION.fullmatch(names[at])]
+    name = table.taken.inputs[0].name if table.taken else None
+    if names is not None and name is not None and folded(name) in names:
+        return names.index(folded(name))
+    sources = set(map(nfc, table.sources))
+    return next((at for at in others if sources <= set(map(nfc, cells[at])) and len(cells) > 1), None)
+
+
+def _answer_column(names: Sequence[str] | None, free: Sequence[int], own_names: Sequence[str]) -> int | None:
+    """Return the column of answers: `translation` with the largest number, or another usual name, or the only one."""
+    if names is not None:
+        numbered = {at: found for at in free if (found := _TRANSLATION.fullmatch(names[at]))}
+        if numbered:  # a column that was kept has the name without a number, or a smaller one
+            return max(numbered, key=lambda at: int(numbered[at][1] or 1))
+        usual = [at for name in _OTHER_NAMES for at in free if names[at] == name]
+        if usual:
+            return usual[0]
+        free = [at for at in free if names[at] not in own_names]
+    return free[0] if len(free) == 1 else None
+
+
+def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table: Table) -> list[str]:
+    """Return the answer to the source of each pair: of equal sources the first answer to the first one, and so on."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for source, answer in zip(sources, answers, strict=True):
+        found[nfc(source)].append(answer)
+    missing = [source for source in table.sources if nfc(source) not in found]
+    if missing:
+        raise TableError(
+            f"the file has no answer to {counted(len(missing), 'source')} of the table",
+            where=path,
+            got=f"nothing for {quoted(missing[0])}",
+            expected=f"an answer to each source of {table.path}",
+        )
+    taken: dict[str, int] = defaultdict(int)
+
+    def next_answers() -> Iterator[str]:
+        for source in map(nfc, table.sources):
+            own = found[source]
+            yield own[min(taken[source], len(own) - 1)]
+            taken[source] += 1
+
+    return list(next_answers())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,6 @@ from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-    from glassformer.paper.model import Padded
 
 Copies = tuple[Tensor, Tensor]
 """Score and target id of each source position, `[*tokens S]` both; the token of a negative id cannot be copied."""
@@ -40,9 +38,9 @@ class CopyMechanism(nn.Module):
         hidden: Float[Tensor, "B T D"],
         memory: Float[Tensor, "B S D"],
         source: Int[Tensor, "B S"],
-        seen: Padded,
+        seen: Any,
     ) -> Copies:
-        """Return score and target id of each source position, for each hidden state."""
+        """Return score and target id of each source position, for each hidden state; `seen` is the `Padded` of the source."""
         keys, ids = self.w_k(memory), self.target_ids[source]
         scores = (hidden @ keys.transpose(1, 2)).float() / math.sqrt(hidden.shape[2])
         return scores, ids[:, None].masked_fill(~seen.visible, -1).expand_as(scores)

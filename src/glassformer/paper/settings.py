@@ -226,11 +226,8 @@ class TrainingSettings(_Frozen):
     section: ClassVar[str] = "training"
 
     seed: NotNegative = _setting(1, "random seed of the split, the weights, the dropout and the order of batches")
-    members: Positive = _setting(1, "number of models in one file: seed, seed + 1, …; their probabilities are averaged")
     steps: Positive = _setting(100_000, "maximum number of steps (updates of the weights)")
-    max_minutes: float | None = _setting(
-        None, "maximum minutes of training, of all members; a cosine schedule reaches 0 by then", gt=0
-    )
+    max_minutes: float | None = _setting(None, "maximum minutes of training; a cosine schedule reaches 0 by then", gt=0)
     batch_tokens: Positive = _setting(25_000, "maximum number of tokens in a batch on either side, padding included")
     accumulate: Positive = _setting(1, "number of batches whose gradients are accumulated for one step")
     batch_parts: NotNegative = _setting(

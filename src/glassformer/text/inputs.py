@@ -89,29 +89,20 @@ def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> 
     A feature is cut at the one of `CUTS` that is in the most of its cells, or not at all if none is in any. Symbols are
     in the order of their code points. A feature that has symbols keeps them and its cut; new symbols follow.
     """
-    counted = _count_cells(sources, inputs)
-    return tuple(_with_symbols(one, cells, min_count) for one, cells in zip(inputs, counted, strict=True))
-
-
-def _count_cells(sources: Iterable[str], inputs: Inputs) -> list[Counter[str]]:
-    """Return how often each cell of each feature occurs; nothing for texts."""
-    counted: list[Counter[str]] = [Counter() for _ in inputs]
+    n = n_texts(inputs)
+    counted: list[Counter[str]] = [Counter() for _ in inputs[n:]]
     for source in sources if inputs else ():
-        for counts, one, cell in zip(counted, inputs, split(source), strict=True):
-            if one.kind == "feature":
-                counts[cell] += 1
-    return counted
-
-
-def _cut_of(cells: Counter[str]) -> str:
-    n_cells = {cut: sum(n for cell, n in cells.items() if cut in cell.strip()) for cut in CUTS}
-    cut = max(CUTS, key=lambda cut: n_cells[cut])
-    return cut if n_cells[cut] else ""
+        for counts, cell in zip(counted, split(source)[n:], strict=True):
+            counts[cell] += 1
+    features = (_with_symbols(one, cells, min_count) for one, cells in zip(inputs[n:], counted, strict=True))
+    return (*inputs[:n], *features)
 
 
 def _with_symbols(one: Input, cells: Counter[str], min_count: int) -> Input:
-    if one.kind == "feature" and not one.symbols:
-        one = one.model_copy(update={"cut": _cut_of(cells)})
+    if not one.symbols:
+        n_cells = {cut: sum(n for cell, n in cells.items() if cut in cell.strip()) for cut in CUTS}
+        cut = max(CUTS, key=lambda cut: n_cells[cut])
+        one = one.model_copy(update={"cut": cut if n_cells[cut] else ""})
     counts: Counter[str] = Counter()
     for cell, n in cells.items():
         for symbol in one.symbols_of(cell):
@@ -212,28 +203,21 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             expected=f"a mapping with a text for each of: {listed(inputs)}",
             hint=f"on the command line: {options}{_known(inputs)}",
         )
-    cells = {str(name): cell for name, cell in values.items()}
-    check_names(cells, inputs, where)
+    cells, known = {str(name): cell for name, cell in values.items()}, [one.name for one in inputs]
     for name, cell in cells.items():
-        if not isinstance(cell, str):
-            raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
-    return [cells[one.name] for one in inputs]
-
-
-def check_names(names: Iterable[str], inputs: Inputs, where: str | None = None) -> None:
-    """Raise UsageError unless the names are exactly those of the inputs."""
-    given, known = list(names), [one.name for one in inputs]
-    for name in given:
         if name not in known:
             raise UsageError(f"the model has no input {quoted(name)}", where=where, hint=nearest(name, known))
+        if not isinstance(cell, str):
+            raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
     for one in inputs:
-        if one.name not in given:
+        if one.name not in cells:
             raise UsageError(
                 f"the {one.kind} {one.name!r} is missing",
                 where=where,
-                got=", ".join(given) or "nothing",
+                got=", ".join(cells) or "nothing",
                 expected=f"a value for each of: {listed(inputs)}",
             )
+    return [cells[one.name] for one in inputs]
 
 
 def assigned(text: str, known: Iterable[str]) -> tuple[str, str | None]:

@@ -42,16 +42,15 @@ def learn_both(
     """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`.
 
     `inputs` are those of sources that have several. A shared vocabulary has their tokens too; only the tokenizer of the
-    source reads them. The pairs are iterated over two or three times.
+    source reads them.
     """
-    inputs = learn_inputs((source for source, _ in pairs), inputs, settings.source.min_count) if inputs else ()
+    inputs = learn_inputs((source for source, _ in pairs), inputs, settings.source.min_count)
     if settings.shared:
         texts = (text for pair in pairs for text in (*texts_of(pair[0], inputs), pair[1]))
         source = learn(texts, settings.target, inputs).with_ends(settings.source)
         return source, source.as_target
-    sources = (pair[0] for pair in pairs)  # the usual case is faster without `texts_of`
-    texts = (text for source in sources for text in texts_of(source, inputs)) if inputs else sources
-    return learn(texts, settings.source, inputs), learn((target for _, target in pairs), settings.target)
+    sources = (text for source, _ in pairs for text in texts_of(source, inputs))
+    return learn(sources, settings.source, inputs), learn((target for _, target in pairs), settings.target)
 
 
 def grow_both(
@@ -134,11 +133,8 @@ def _subwords(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], 
 
 
 def _sentencepiece(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:
-    raise SettingsError(
-        "a SentencePiece model is imported, not learned",
-        got="tokens of the kind sentencepiece",
-        hint="--init with an imported model, or the kind subwords",
-    )
+    hint = "--init with an imported model, or the kind subwords"
+    raise SettingsError("a SentencePiece model is imported, not learned", hint=hint)
 
 
 def _bytes(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import MissingExtraError, UsageError, first_fault
 from glassformer.text.segmenters import Learned
-from glassformer.text.sentencepiece_cut import Cutter, RulesError
+from glassformer.text.sentencepiece_cut import Cutter
 
 _LONGEST = 10_000  # characters of a piece or of a rule
 
@@ -70,5 +70,5 @@ def sentencepiece(_pieces: Sequence[str], learned: Learned) -> Cutter:
         return Cutter(**SentencePieceModel.read(learned["sentencepiece"]).model_dump())
     except ImportError:
         raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
-    except RulesError as error:
-        raise UsageError(error.what, got=error.got) from None
+    except ValueError as error:
+        raise UsageError("the SentencePiece model is not valid", got=str(error)) from None

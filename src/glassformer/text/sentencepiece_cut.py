@@ -11,7 +11,7 @@ import base64
 import re
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import final
 
 SPACE = "▁"
 LANGUAGE_CODE = re.compile(r">>.*?<<", re.DOTALL)
@@ -19,25 +19,9 @@ _ALGORITHMS = {"unigram": 1, "bpe": 2}
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED = 1, 2, 4, 5
 
 
-class RulesError(ValueError):
-    """A model that the library refuses: what is wrong, and what was found."""
-
-    def __init__(self, what: str, got: str | None = None) -> None:
-        self.what, self.got = what, got
-        super().__init__(what if got is None else f"{what}: {got}")
-
-
-class Cut(NamedTuple):
-    """A piece, and the start and end in the text of what it was made of."""
-
-    piece: str
-    start: int
-    end: int
-
-
 @final
 class Cutter:
-    """The segmenter of a model, whose fields are those of `SentencePieceModel`. Raises RulesError."""
+    """The segmenter of a model, whose fields are those of `SentencePieceModel`. Raises ValueError."""
 
     def __init__(
         self,
@@ -69,26 +53,25 @@ class Cutter:
             model.append(_bytes(3, normalizer))
             self._processor = SentencePieceProcessor(model_proto=b"".join(model))
         except (ValueError, OverflowError, RuntimeError) as error:
-            raise RulesError("the SentencePiece model is not valid", str(error)) from None
+            raise ValueError(str(error)) from None
 
-    def cut(self, text: str) -> list[Cut]:
-        """Return the pieces of a text and where they come from. Unknown characters next to each other are one piece.
+    def _cut(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        """Return the pieces of a text, and the start and end in it of what each was made of.
 
-        A code of a target language at the start, as in ">>fra<< Good morning", is one piece.
+        Unknown characters next to each other are one piece, and so is a code of a target language at the start, as in
+        ">>fra<< Good morning".
         """
         code = LANGUAGE_CODE.match(text)
         start = code.end() if code else 0
         found = self._processor.encode(text[start:], return_type="offset_mapping")
-        cuts = [Cut(code[0], 0, start)] if code else []
-        for piece, (begin, end) in zip(found["pieces"], found["offsets"], strict=True):
-            cuts.append(Cut(piece, start + begin, start + end))
-        return cuts
+        offsets = [(start + begin, start + end) for begin, end in found["offsets"]]
+        return [*([(code[0], (0, start))] if code else []), *zip(found["pieces"], offsets, strict=True)]
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
-        return [[cut.piece for cut in self.cut(text)] for text in texts]
+        return [[piece for piece, _ in self._cut(text)] for text in texts]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        return [(cut.start, cut.end) for cut in self.cut(text)]
+        return [span for _, span in self._cut(text)]
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces).replace(SPACE, " ").strip()

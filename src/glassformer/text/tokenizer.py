@@ -64,10 +64,7 @@ class Tokenizer:
         A piece that is not in the vocabulary becomes <unk>. In a vocabulary without <unk>, a TextError names the first
         such character (or word) and its column, from 1, in the original text. `where` names the text in the error.
         """
-        if self.inputs:
-            return self.encode_many([text], where=None if where is None else [where])[0]
-        normalized = normalize(text, self.settings, where)
-        return self._ids(self._segmenter.split([normalized])[0], text, where)
+        return self.encode_many([text], where=[where or ""])[0]
 
     def encode_many(self, texts: Sequence[str], *, where: Sequence[str] | None = None) -> list[list[int]]:
         """Return the ids of many texts, as `encode` does for one, but faster.
@@ -88,7 +85,7 @@ class Tokenizer:
             encoded += map(self._ids, self._segmenter.split(normalized), batch, names)
         return encoded
 
-    def _ids(self, pieces: list[str], text: str, where: str | None) -> list[int]:
+    def _ids(self, pieces: list[str], text: str, where: str) -> list[int]:
         unknown = -1 if self.vocabulary.unk_id is None else self.vocabulary.unk_id
         known = self.vocabulary.ordinary
         ids = [known.get(piece, unknown) for piece in pieces]
@@ -130,7 +127,7 @@ class Tokenizer:
         if len(cells) != len(self.inputs):
             raise TextError(
                 "a source does not have the inputs of the model",
-                where=where,
+                where=where or None,
                 got=f"{len(cells)} of {len(self.inputs)} inputs",
                 expected=listed(self.inputs),
             )
@@ -143,7 +140,7 @@ class Tokenizer:
             if token_id is None:
                 raise TextError(
                     f"the symbol {symbol!r} of the feature {feature.name!r} is not in the vocabulary",
-                    where=where,
+                    where=where or None,
                     hint=nearest(symbol, feature.symbols),
                 )
             yield token_id
@@ -214,13 +211,10 @@ class Tokenizer:
 
         The symbols of features follow those of the texts, in their written form, `<tags=PST>`.
         """
-        if self.inputs:
-            return self._unknown_inputs(self._cells(text, "the text"))
-        return [piece for piece, _ in self._unknown(text)]
-
-    def _unknown_inputs(self, cells: Sequence[str]) -> list[str]:
+        if not self.inputs:
+            return [piece for piece, _ in self._unknown(text)]
         unknown: list[str] = []
-        for one, cell in zip(self.inputs, cells, strict=True):
+        for one, cell in zip(self.inputs, self._cells(text, "the text"), strict=True):
             if one.kind == "text":
                 unknown += self.without_inputs().unknown(cell)
             else:
@@ -238,7 +232,7 @@ class Tokenizer:
             if self.vocabulary.lookup(piece) is None
         ]
 
-    def _unknown_error(self, text: str, where: str | None) -> TextError:
+    def _unknown_error(self, text: str, where: str) -> TextError:
         piece, start = self._unknown(text)[0]
         character = f"{piece[0]!r} (U+{ord(piece[0]):04X} {unicodedata.name(piece[0], 'without a name')})"
         named = f"word {piece!r}" if self.settings.kind == "words" else f"character {character}"

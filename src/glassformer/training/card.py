@@ -14,15 +14,8 @@ from glassformer.training.events import Finished
 from glassformer.training.prepare import Prepared
 
 
-def model_card(
-    prepared: Prepared,
-    finished: Finished,
-    more: str = "`history.jsonl` the events of the training",
-) -> str:
-    """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it.
-
-    `more` says what else is in the run.
-    """
+def model_card(prepared: Prepared, finished: Finished) -> str:
+    """Return the card as Markdown: the model, its training data, the metric on held-out rows, and how to use it."""
     settings, data = prepared.settings, prepared.data
     n_source, n_target = len(prepared.source_tokenizer), len(prepared.target_tokenizer)
     n_parameters = count_parameters(settings.model, n_source, n_target)
@@ -55,7 +48,7 @@ d_model {model.d_model}, d_ff {model.d_ff}, {model.n_heads} heads, {n_parameters
 | weights | {finished.chosen} |
 | {finished.metric} on {"training rows" if prepared.valid is None else "held-out rows"} | {finished.value:.4f} |
 {calibrated}
-`recipe.toml` holds the complete recipe, {more}.
+`recipe.toml` holds the complete recipe, `history.jsonl` the events of the training (of several models in `members`).
 
 ```
 glassformer translate model.safetensors INPUT

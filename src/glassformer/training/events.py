@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,20 +11,14 @@ from glassformer.inference.metrics import exact_matches
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a run, after `step` updates of the weights and `seconds` of training (before a resume included).
-
-    `member` is the seed of one of several models (`training.members`).
-    """
+    """An event of a run, after `step` updates of the weights and `seconds` of training (before a resume included)."""
 
     step: int
     seconds: float
-    member: int | None = field(default=None, kw_only=True)
 
     def to_json(self) -> dict[str, Any]:
         """The event as one JSON object; `event` is its kind in lower case."""
         fields = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
-        if self.member is None:
-            del fields["member"]
         return {"event": type(self).__name__.lower()} | fields
 
 

@@ -57,9 +57,9 @@ class TensorBoard:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = EventsWriter(str(self.folder / "events"))
-        for name, value in _scalars(event).items():
-            if math.isfinite(value):
-                self._file.write_event(FileEvent(wall_time=time.time(), step=event.step, summary=scalar(name, value)))
+        numbers = [(name, value) for name, value in _scalars(event).items() if math.isfinite(value)]
+        for name, value in numbers:
+            self._file.write_event(FileEvent(wall_time=time.time(), step=event.step, summary=scalar(name, value)))
         self._file.flush()
         if isinstance(event, Finished | Stopped):
             self._file.close()

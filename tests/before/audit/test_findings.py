@@ -127,7 +127,7 @@ def test_only_the_table_to_train_on_is_cleaned_so_findings_of_others_name_no_opt
 
 def test_a_clean_table_has_no_finding() -> None:
     assert found_in(CLEAN, dates(20, seed=99), dates(20, seed=98)).findings == ()
-    assert found_in(prose(200)).findings == ()
+    assert audit(table_of(prose(200))).findings == ()
 
 
 def test_every_kind_has_a_test_here() -> None:

@@ -14,7 +14,6 @@ import pytest
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.run_records import (
     CheckpointAnswer,
-    EmbeddingHistory,
     HeadEffect,
     HeadEffects,
     HistoryPoint,
@@ -201,10 +200,7 @@ def trained(trace: Trace) -> Trace:
     ]
     history = [HistoryPoint(step, 4 / step, 0.001, 1.0) for step in range(1, 101)]
     validations = [Validation(step, 3 / step, "exact_match", step / 100) for step in (10, 50, 100)]
-    name = "source_embedding.weight"
-    ids = list(range(len(trace.array(name))))
-    rows = [(trace.array(name) * scale).tolist() for scale in (0.1, 0.5, 1)]
-    return replace(trace, training=Training(history, validations, checkpoints, [EmbeddingHistory(name, ids, rows)]))
+    return replace(trace, training=Training(history, validations, checkpoints))
 
 
 def attentions(trace: Trace) -> list[str]:

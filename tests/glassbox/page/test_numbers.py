@@ -6,12 +6,12 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.schema import Tensor, Trace
 from glassformer.glassbox.trace import explain
 from tests.glassbox.conftest import make_case, make_model
-from tests.glassbox.test_checks import changed
 
 pytestmark = pytest.mark.browser
 
@@ -131,6 +131,13 @@ def test_fifty_random_cells_of_each_panel_are_the_numbers_of_the_contract(window
         for tensor, index, text in random.Random(name).sample(cells, 50):
             number = trace.array(tensor)[tuple(map(int, index.split(",")))]
             assert text == shown(float(number)), (tensor, index)
+
+
+def changed(trace: Trace, name: str, array: Any, axes: list[str] | None = None) -> Trace:
+    """The trace with another tensor in the place of one."""
+    old = trace.tensors[name]
+    tensor = Tensor.of(np.asarray(array), axes or old.axes, old.origin)
+    return replace(trace, tensors=trace.tensors | {name: tensor})
 
 
 def mutations(trace: Trace) -> dict[str, tuple[str, Trace]]:

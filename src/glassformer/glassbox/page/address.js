@@ -33,7 +33,7 @@ export const KEYS = {
   order: ['layer', one('layer', 'damage', 'entropy', 'kind')],
   scale: ['linear', one('linear', 'log')],
   loss: ['linear', one('linear', 'log')],
-  evidence: ['all', one('all', 'attention', 'occlusion', 'gradient')],
+  evidence: ['all', one('all', 'attention', 'occlusion')],
   wave: [4, NUMBER],
   time: [null, NUMBER],
   map: ['source', one('source', 'target')],

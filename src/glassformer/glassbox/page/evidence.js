@@ -1,7 +1,6 @@
 /** Which source tokens an answer depends on: cross-attention and occlusion, from the file or computed by this page. */
 
 import { named, sumOf } from 'glassbox/numbers.js';
-import { correlate } from 'glassbox/ranks.js';
 import { occlude } from 'glassbox/whatif.js';
 
 const MAX_WORK = 60e6; // weights times source tokens: occlusion computes the model once for each source token
@@ -18,25 +17,14 @@ function meanCross(trace) {
   return mean;
 }
 
-/** Replace the evidence of a trace by that of its own model; the gradient is not recomputed. Needs weights. */
+/** Replace the evidence of a trace by that of its own model. Needs weights. */
 export function measure(trace) {
   const { specials, counts, axis } = trace.vocabularies.source;
   const isTrained = specials.unk !== undefined && counts[specials.unk] > 0;
   const by = trace.evidence?.occluded_by ?? (isTrained ? trace.axes[axis].labels[specials.unk] : 'mask');
-  const [attention, occlusion] = [meanCross(trace), occlude(trace, by)];
-  trace.opened.set('evidence.attention', attention);
-  trace.opened.set('evidence.occlusion', occlusion);
-  trace.evidence = {
-    gradient: 'evidence.gradient',
-    gradient_before_edits: false,
-    ...trace.evidence,
-    attention: 'evidence.attention',
-    occlusion: 'evidence.occlusion',
-    occluded_by: by,
-    before_edits: false,
-    measured_again: true,
-    correlations: { occlusion: correlate(attention, occlusion) },
-  };
+  trace.opened.set('evidence.attention', meanCross(trace));
+  trace.opened.set('evidence.occlusion', occlude(trace, by));
+  trace.evidence = { attention: 'evidence.attention', occlusion: 'evidence.occlusion', occluded_by: by };
 }
 
 /** How many weights a model has. */

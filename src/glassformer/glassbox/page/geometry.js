@@ -1,4 +1,4 @@
-/** The geometry of the rows of an embedding: cosines, nearest neighbors, the first two principal components. */
+/** The geometry of the rows of an embedding: cosines, and the first two principal components. */
 
 import { dot } from 'glassbox/numbers.js';
 
@@ -8,18 +8,6 @@ export function cosine(one, other) {
   const size = Math.sqrt(dot(one, 0, one, 0, width) * dot(other, 0, other, 0, width));
   return size > 0 ? dot(one, 0, other, 0, width) / size : 0;
 }
-
-/** Indices of `rows` by cosine with `query`, largest first, `without` some of them. */
-export const neighbors = (rows, query, without = new Set()) =>
-  rows
-    .map((row, index) => ({ index, cosine: cosine(row, query) }))
-    .filter(({ index }) => !without.has(index))
-    .sort((one, other) => other.cosine - one.cosine);
-
-/** a − b + c */
-export const analogy = (a, b, c) => a.map((number, i) => number - b[i] + c[i]);
-
-export const difference = (one, other) => one.map((number, i) => number - other[i]);
 
 const ROUNDS = 200;
 

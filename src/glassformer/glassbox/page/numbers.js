@@ -28,12 +28,12 @@ export function filled(axes, shape, numberOf) {
 }
 
 /**
- * A tensor of the contract: base64 of little-endian numbers, or a list of numbers in text mode.
+ * A tensor of the contract: base64 of little-endian numbers.
  * @returns {Named}
  */
 export function readTensor({ axes: names, data, dtype }, axes) {
   const shape = names.map((name) => axes[name].length);
-  const numbers = Float64Array.from(typeof data === 'string' ? new ARRAYS[dtype](bytesOf(data).buffer) : data);
+  const numbers = Float64Array.from(new ARRAYS[dtype](bytesOf(data).buffer));
   if (numbers.length !== sizeOf(shape)) throw new Error(`${numbers.length} numbers for ${shape.join(' × ')}`);
   return named(names, shape, numbers);
 }

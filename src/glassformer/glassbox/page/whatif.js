@@ -202,7 +202,6 @@ function editedContract(base, { words, source, inputs, targets, searches, tensor
     search: searches,
     evidence: fits && base.evidence ? { ...base.evidence, before_edits: true } : null,
     edits: [...base.edits, ...words],
-    checks: [],
   };
 }
 

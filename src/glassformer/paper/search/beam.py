@@ -11,6 +11,7 @@ Axes: N sentences · K live hypotheses of a sentence · C candidates of a senten
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,10 @@ from glassformer.paper.search.constraints import (
 )
 from glassformer.paper.search.log_probs import Extensions
 
+Observe = Callable[[Extensions, NDArray[np.int64], NDArray[np.float64]], None]
+"""`observe(candidates, slots, hopes)`: the 2·`num_beams` best candidates of a step [N C], of which the first `slots`
+[N] were kept, and by how much a live hypothesis can at best still win [N]: where not above 0, the search ends."""
+
 
 @dataclass
 class _Beam:
@@ -49,7 +54,7 @@ class _Beam:
         return _Beam(
             ids=np.concatenate((self.ids[lines, found.parent], found.token[:, :, None]), axis=2),
             token_scores=np.concatenate((self.token_scores[lines, found.parent], found.newest[:, :, None]), axis=2),
-            scores=found.sums,
+            scores=found.sums.copy(),
         )
 
 
@@ -62,8 +67,11 @@ def beam_search(
     num_beams: int,
     alpha: float = 0.0,
     n_best: int = 1,
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` answers, best first, of each of N sentences. Finished sentences leave the batch in groups.
+
+    `observe` is called after each step.
 
     Raises NotFiniteError for a sentence with a log-probability that is NaN, or without a finite one.
     """
@@ -80,11 +88,12 @@ def beam_search(
     stay = np.ones(n_sentences, dtype=bool)
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        extensions = constraints.constrain(log_probs, time, alive).best(beam.scores, num_beams + 1)
+        n_candidates = 2 * num_beams if observe else num_beams + 1
+        candidates = constraints.constrain(log_probs, time, alive).best(beam.scores, n_candidates)
         slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
         for line in stay.nonzero()[0].tolist():
-            margins[alive[line]] = min(margins[alive[line]], _gap(extensions.sums[line], slots[line]))
-        extensions = Extensions(*(values[:, :num_beams] for values in extensions))
+            margins[alive[line]] = min(margins[alive[line]], _gap(candidates.sums[line], slots[line]))
+        extensions = Extensions(*(values[:, :num_beams] for values in candidates))
         parents = extensions.parent + np.arange(len(alive))[:, None] * last.shape[1]
         beam = beam.extend(extensions)
         beam.scores[np.arange(beam.scores.shape[1]) >= slots[:, None]] = -np.inf
@@ -104,6 +113,8 @@ def beam_search(
         for line in stay.nonzero()[0].tolist():
             margins[alive[line]] = min(margins[alive[line]], abs(float(hopes[line])))
         stay = hopes > 0
+        if observe is not None:
+            observe(candidates, slots, hopes)
         if not stay.any() or time + 1 == constraints.max_new_tokens:
             break
         if (kept := close_gaps(stay)) is not None:

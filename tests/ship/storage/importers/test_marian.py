@@ -217,13 +217,14 @@ def test_a_vocabulary_that_does_not_fit_is_refused(copied: Path) -> None:
     renamed = {piece if piece in ("</s>", "<unk>", "<pad>") else f"x{piece}": at for piece, at in vocabulary.items()}
     odd = [{piece if at == 20 else old: at for old, at in vocabulary.items()} for piece in ("", "\ud800")]
     for content, words in (
-        (renamed, "the SentencePiece model does not fit the vocabulary"),
-        ({piece: 2 * at for piece, at in vocabulary.items()}, "are not 0, 1, 2"),
-        ({piece: float(at) for piece, at in vocabulary.items()}, "are not 0, 1, 2"),
-        *((one, "is empty or has a lone surrogate") for one in odd),
-        ([1, 2], "not a JSON object"),
+        (json.dumps(renamed), "the SentencePiece model does not fit the vocabulary"),
+        (json.dumps({piece: 2 * at for piece, at in vocabulary.items()}), "are not 0, 1, 2"),
+        (json.dumps({piece: float(at) for piece, at in vocabulary.items()}), "are not 0, 1, 2"),
+        *((json.dumps(one), "is empty or has a lone surrogate") for one in odd),
+        ("[1, 2", "not valid JSON"),
+        ("[1, 2]", "not a JSON object"),
     ):
-        (copied / "vocab.json").write_text(json.dumps(content))
+        (copied / "vocab.json").write_text(content)
         assert words in refused(copied)
 
 

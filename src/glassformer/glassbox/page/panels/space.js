@@ -1,11 +1,9 @@
-/** Embedding map: tokens in the plane of the first two principal components, neighbors, a − b + c, rows through training. */
+/** Embedding map: tokens in the plane of the first two principal components. */
 
 import { choices, cut, el, image, pressed, svg } from 'glassbox/dom.js';
 import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { grouped, percent, rowOf } from 'glassbox/numbers.js';
-import { arithmetic, nearest } from 'glassbox/panels/neighbors.js';
-import { rowHistory } from 'glassbox/panels/rowhistory.js';
 import { ordinary, visible } from 'glassbox/trace.js';
 
 const [MAX_WIDTH, HEIGHT, EDGE] = [760, 420, 26];
@@ -16,9 +14,7 @@ export function space(app) {
   const side = app.state.map;
   const name = app.trace.stepOf.get(`${side}.embedded`).inputs[1];
   const matrix = app.trace.get(name);
-  const both = choices('vocabulary', { source: 'source', target: 'target' }, side, (map) =>
-    app.set({ map, picked: null, analogy: null, expected: null }),
-  );
+  const both = choices('vocabulary', { source: 'source', target: 'target' }, side, (map) => app.set({ map, picked: null }));
   if (!matrix)
     return [
       both,
@@ -35,12 +31,10 @@ export function space(app) {
     el(
       'p.lead',
       'The embedding of each token is a vector of d_model numbers. The map shows the first two principal components. ' +
-        'Tokens that are close here can be far apart in all dimensions: the cosines below use all of them.',
+        'Tokens that are close here can be far apart in all dimensions.',
     ),
     both,
     plane(app, name, tokens, rows, picked),
-    el('div.columns', nearest(app, name, tokens, rows, picked), arithmetic(app, tokens, rows)),
-    rowHistory(app, name, tokens, picked),
   ];
 }
 

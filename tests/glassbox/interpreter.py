@@ -1,20 +1,19 @@
 """Recompute a step from its recorded inputs: every op of the closed set, in NumPy, with the axes of its result.
 
-It shares no code with `reference.py`, and the page has the same in JavaScript. An op takes numbers and the names of
-their axes, so that a transposed or mislabeled tensor is found even if the lengths are equal.
+It shares no code with `reference.py`. An op takes numbers and the names of their axes, so that a transposed or
+mislabeled tensor is found even if the lengths are equal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import UsageError
-from glassformer.glassbox.schema import Op, Step
+from glassformer.glassbox.schema import Op, Trace
 
 Numbers = NDArray[Any]
 
@@ -26,16 +25,23 @@ class Named(NamedTuple):
     axes: tuple[str, ...]
 
 
-def recompute(step: Step, inputs: Sequence[Named]) -> Named:
-    """The output of a step, from its inputs. Raises UsageError if axes do not agree."""
-    return OPERATIONS[step.op](
-        *(Named(x.numbers.astype(np.float64, copy=False), x.axes) for x in inputs), **step.attributes
-    )
+def largest_difference(trace: Trace) -> float:
+    """The largest difference between the tensors of a trace with weights and their steps, relative to the tensor."""
+
+    def read(name: str) -> Named:
+        return Named(trace.array(name).astype(np.float64), tuple(trace.tensors[name].axes))
+
+    differences = []
+    for step in trace.steps:
+        recorded, found = read(step.output), OPERATIONS[step.op](*map(read, step.inputs), **step.attributes)
+        _check_axes(found.axes, recorded.axes)
+        size = max(1.0, float(np.abs(found.numbers).max(initial=0.0)))
+        differences.append(float(np.abs(found.numbers - recorded.numbers).max(initial=0.0)) / size)
+    return max(differences)
 
 
 def _check_axes(one: tuple[str, ...], other: tuple[str, ...]) -> None:
-    if one != other:
-        raise UsageError("these axes do not agree", got=", ".join(one), expected=", ".join(other))
+    assert one == other
 
 
 def _elementwise(function: Callable[[Numbers, Numbers], Numbers]) -> Callable[[Named, Named], Named]:
