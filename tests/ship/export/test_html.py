@@ -35,19 +35,13 @@ def model_of(seed: int) -> ModelFile:
     return make_model(seed=seed, shared=shared, max_length=42, members=1 + seed % 3, **shape)
 
 
-FAST = (1, 4)
-"""In the fast suite: together these have both norms and both kinds of positions."""
-
-
 def exported(model_file: ModelFile, folder: Path, precision: str = "float32") -> Path:
     html.FORMAT.write(model_file, folder, precision)
     return folder
 
 
 @needs_node
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in FAST else pytest.mark.slow) for seed in range(12)]
-)
+@pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (3, 5, 8))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
     model_file = model_of(seed)
     texts = make_texts(model_file)

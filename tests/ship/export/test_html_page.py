@@ -335,8 +335,9 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
 COMPARE = """async (given) => {
   const { Trace } = await import('glassbox/trace.js');
   const { traceOf } = await import('translator/explain.js');
+  const { Translator } = await import('translator/engine.js');
   const expected = new Trace(JSON.parse(given.trace));
-  const made = traceOf(description, weights, given.text, given.beams);
+  const made = traceOf(new Translator(description, weights), given.text, given.beams);
   let largest = 0;
   const missing = [];
   for (const name of expected.names()) {
