@@ -12,7 +12,7 @@ BETWEEN = re.compile(r"(?<=<!-- lines -->\n).*?(?=<!-- /lines -->)", re.DOTALL)
 
 def lines(folder: Path, *endings: str) -> int:
     """The lines of all files with these endings in a folder, at any depth."""
-    files = (path for path in folder.rglob("*") if path.suffix in endings and "node_modules" not in path.parts)
+    files = (path for path in folder.rglob("*") if path.suffix in endings)
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
 
 
