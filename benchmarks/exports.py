@@ -111,8 +111,9 @@ def _runner(folder: Path) -> Translate:
     engine = Engine(exported, argparse.Namespace(threads=THREADS, device="cpu"))
 
     def translate(texts: list[str], num_beams: int) -> list[str]:
-        rows = [read_row(exported, number, text, as_json=False) for number, text in enumerate(texts, 1)]
-        return [engine.decode(found.ids) for found in engine.answer(rows, num_beams)]
+        sources = [read_row(exported, number, text, as_json=False).ids for number, text in enumerate(texts, 1)]
+        answers = engine.answer(sources, num_beams, all_answers=False)
+        return [exported.target.decode(found.ids) for found in answers]
 
     return translate
 

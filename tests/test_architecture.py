@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -175,7 +175,6 @@ def test_a_runner_imports_only_its_runtime_and_the_files_next_to_it_in_layers():
         "run": {"engine", "lines"},
         "ctranslate2_engine": {"ctranslate2", "lines", "source"},
         "onnx_engine": {"numpy", "onnxruntime", "lines", "source", "text"},
-        "huggingface_engine": {"torch", "transformers", "lines", "source"},
         "lines": {"probability", "source", "text"},
         "source": {"new_strings", "text"},
         "text": {"segmenters"},

@@ -10,7 +10,7 @@ SYNONYMS = {
     "docs/before-training": "clean, deduplicate, filter, leakage, label noise, preprocess, quality, vram",
     "docs/compare": "ablation, p-value, significance, versus",
     "docs/defaults": "auto, automl, heuristics, hyperparameter",
-    "docs/deploy": "android, browser, docker, javascript, kubernetes, production, quantization, quantize, wasm",
+    "docs/deploy": "android, browser, docker, javascript, kubernetes, production, quantization, quantize",
     "docs/evaluate": "accuracy, benchmark, cer, f1, sacrebleu, wer",
     "docs/glassbox": "explainability, heatmap, interpretability, saliency, visualization, visualize, xai",
     "docs/glossary": "definition, meaning, terms",

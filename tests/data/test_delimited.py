@@ -106,13 +106,6 @@ def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
 # Quotes that are never closed
 
 
-@pytest.mark.parametrize(("start", "line"), [('"2\n2","b\n', 3), ('"2' + "\n" * 300 + '","b\n', 302)])
-def test_a_quote_that_opens_after_the_start_of_its_row_loses_the_lines_up_to_it(folder, small_rows, start, line):
-    table = read_table(put(folder, "a.csv", f"1,a\n{start}" + "3,c\n" * 99), SKIP)
-    assert entries_of(table.ledger) == [(2, 2, f"unclosed quote (the quote opens in line {line})")]
-    assert table.pairs == [("1", "a"), *[("3", "c")] * 99]
-
-
 def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(folder, small_rows):
     path = folder / "bytes.csv"
     path.write_bytes(b'1,"a\n' + b"2,b\n" * 50 + b"3,\xff\n" + b"\xef\xbb\xbf4,d\n" * 2)

@@ -172,19 +172,3 @@ def test_a_table_written_by_hand_loses_no_row(tmp_path, name):
 def test_a_table_that_is_drawn_loses_no_row(files, chosen):
     with tempfile.TemporaryDirectory() as folder:
         check(write(files, Path(folder)), chosen, Path(folder))
-
-
-@pytest.mark.slow
-@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(drawn, CLEANING)
-def test_thousands_of_tables_that_are_drawn_lose_no_row(files, chosen):
-    with tempfile.TemporaryDirectory() as folder:
-        check(write(files, Path(folder)), chosen, Path(folder))
-
-
-def test_a_row_longer_than_the_limit_of_the_reader_is_in_the_ledger(tmp_path):
-    path = write({".csv": b'a,"' + b"x" * (2**24 + 1) + b'"\nb,2\nc,3\n'}, tmp_path)
-    check(path, {}, tmp_path)
-    assert [str(entry.reason) for entry in read_table(path, DataSettings(bad_rows="skip")).ledger.entries] == [
-        "row too long"
-    ]

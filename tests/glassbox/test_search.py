@@ -57,7 +57,7 @@ import { readFileSync } from 'node:fs';
 const { search } = await import(process.argv[1]);
 const { table, constraints, options } = JSON.parse(readFileSync(0, 'utf-8'));
 constraints.forbidden = new Set(constraints.forbidden);
-const found = search(() => table, constraints, options, { tokenText: String, decode: String });
+const found = search((live) => live.map(() => table), constraints, options, { tokenText: String, decode: String });
 process.stdout.write(JSON.stringify(found.answers.map(({ ids, finished }) => [ids, finished])));
 """
 

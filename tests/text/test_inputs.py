@@ -136,13 +136,6 @@ def test_text_never_becomes_a_symbol_and_no_answer_contains_one(kind, shared):
     assert target.vocabulary.n_input_tokens == (4 if shared else 0)
 
 
-def test_a_tokenizer_without_inputs_is_saved_as_before():
-    side = SideSettings(kind="characters")
-    source, target = learn_both([("ab", "cd")], TokenSettings(shared=False, source=side, target=side))
-    for one in (source, target):
-        assert one.to_dict().keys() == {"kind", "settings", "pieces", "specials"}
-
-
 def test_a_text_after_the_first_begins_with_its_own_token():
     side = SideSettings(kind="words")
     pairs = [(compose(["a b", "a", "X"]), "c")]

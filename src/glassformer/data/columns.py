@@ -320,9 +320,8 @@ class Columns:
         ]
         more = [f"and {self.width - _SHOWN_COLUMNS:,} more"] if self.width > _SHOWN_COLUMNS else []
         missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
-        examples = [at for at in meant if at not in sources and at != target]
-        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, examples, strict=False))
-        hint = f"name them, for example: {options}" if len(examples) >= len(missing) else "give a column for each"
+        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, meant, strict=False))
+        hint = f"name them, for example: {options}" if len(meant) >= len(missing) else "give a column for each"
         what = f"the table does not say which of its {self.width} columns is the {' and which the '.join(missing)}"
         if len(missing) == 1:
             what = f"the {'source' if sources else 'target'} column is set, but the {missing[0]} column is not"

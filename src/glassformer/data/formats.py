@@ -63,7 +63,7 @@ def open_stream(stream: BinaryIO, name: str, sought: Sequence[str] = ()) -> Sour
     first = stream.readline(MAX_LINE)
     suffix = _format_of_line(first)
     check_bytes(first[:HEAD_BYTES], Path(name), suffix)
-    if suffix in (".parquet", ".arrow"):
+    if suffix == ".parquet":
         return _open(io.BytesIO(first + stream.read()), Path(name), suffix, sought)
     return _open(_Replayed(first, stream), Path(name), suffix, sought)
 

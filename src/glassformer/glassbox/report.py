@@ -22,8 +22,6 @@ PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 20_000_000
 """Above it a file is written without what the page can be read without; it is refused above twice as many bytes."""
 SMALL = 10_000  # characters of a tensor that is never left out
-TOKENIZER = PAGE / "tokenizer"
-"""Programs that exports have copies of. They import each other by file names."""
 ENTRY = "import 'glassbox/main.js';"
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; img-src data:"
 
@@ -129,10 +127,8 @@ def live_html() -> tuple[str, str]:
 @cache
 def modules() -> dict[str, str]:
     """The modules of the page: bare name -> source."""
-    sources = {path.relative_to(PAGE).as_posix(): path.read_text("utf-8") for path in sorted(PAGE.rglob("*.js"))}
     return {
-        f"glassbox/{name}": source.replace("from './", f"from 'glassbox/{TOKENIZER.name}/")
-        for name, source in sources.items()
+        f"glassbox/{path.relative_to(PAGE).as_posix()}": path.read_text("utf-8") for path in sorted(PAGE.rglob("*.js"))
     }
 
 

@@ -40,7 +40,7 @@ class CopyMechanism(nn.Module):
         source: Int[Tensor, "B S"],
         seen: Any,
     ) -> Copies:
-        """Return score and target id of each source position, for each hidden state; `seen` is the `Padded` of the source."""
+        """Return score and target id of each source position, for each hidden state. `seen` is a `Padded`."""
         keys, ids = self.w_k(memory), self.target_ids[source]
         scores = (hidden @ keys.transpose(1, 2)).float() / math.sqrt(hidden.shape[2])
         return scores, ids[:, None].masked_fill(~seen.visible, -1).expand_as(scores)

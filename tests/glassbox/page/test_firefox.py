@@ -1,15 +1,9 @@
-"""The page in Firefox: every panel, every screen of the story, another text and an edit, with the numbers of Chromium.
-
-It needs Firefox, and puppeteer-core in `node_modules` of the repository, or of the folder that $GLASSFORMER_NODE names:
-`npm install --no-save --ignore-scripts puppeteer-core`.
-"""
+"""The page in Firefox: every panel and screen of the story, another text and an edit, with the numbers of Chromium."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +12,11 @@ import pytest
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from tests.browser import PATIENCE
 from tests.glassbox.page.conftest import OPEN
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3]))
-SCRIPT = Path(__file__).parent / "firefox.mjs"
-MISSING = (
-    "Firefox is not installed: apt-get install firefox-esr"
-    if FIREFOX is None
-    else "Node is not installed"
-    if shutil.which("node") is None
-    else "puppeteer-core is not in node_modules"
-    if not (MODULES / "node_modules" / "puppeteer-core").is_dir()
-    else ""
-)
-pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(FIREFOX is None, reason="apt-get install firefox-esr")]
 
 EDIT = "head decoder.1.cross 1 off"
 TEXT = "gfab"
@@ -65,16 +49,31 @@ def walk(panels: tuple[str, ...]) -> Actions:
     return actions
 
 
-def in_firefox(url: str, actions: Actions, home: Path) -> dict[str, Any]:
-    request = json.dumps({"executable": FIREFOX, "url": url, "actions": actions})
-    environment = os.environ | {"HOME": str(home)}  # for its profile
-    command = ["node", str(SCRIPT), str(MODULES)]
-    done = subprocess.run(
-        command, input=request, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+CLICK = "document.querySelector(arguments[0]).click()"
+FILL = "document.querySelector(arguments[0]).value = arguments[1]"
+
+
+def in_firefox(url: str, actions: Actions, home: Path) -> list[Any]:
+    driver = pytest.importorskip("marionette_driver.marionette")
+    firefox = driver.Marionette(bin=FIREFOX, headless=True, gecko_log=str(home / "log"), workspace=str(home))
+    try:
+        firefox.start_session()
+        firefox.navigate(url)
+        found = []
+        for kind, *given in actions:
+            if kind == "read":
+                found.append(firefox.execute_script(f"return {given[0]}"))
+            elif kind == "wait":
+                until = time.monotonic() + PATIENCE / 1000
+                while not firefox.execute_script(f"return Boolean({given[0]})"):
+                    assert time.monotonic() < until, given[0]
+                    time.sleep(0.05)
+            else:
+                firefox.execute_script(CLICK if kind == "click" else FILL, script_args=given)
+        return found
+    finally:
+        firefox.quit(in_app=False)
+        firefox.cleanup()
 
 
 def in_chromium(window: Any, url: str, actions: Actions) -> list[Any]:
@@ -94,14 +93,13 @@ def in_chromium(window: Any, url: str, actions: Actions) -> list[Any]:
 
 
 @pytest.mark.medium
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the driver leaves sockets open
 def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(report_html(trace))
     url = f"{path.as_uri()}#story"
     actions = walk(window.panels)
-    answer = in_firefox(url, actions, home=tmp_path)
-    assert answer["complaints"] == []
-    found = answer["found"]
+    found = in_firefox(url, actions, home=tmp_path)
     assert found == in_chromium(window, url, actions)
     assert found[0] == f"{len(trace.steps)}/0/{len(trace.steps)}"
     expected = [explain(case.model, TEXT, edits=edits, num_beams=3).translation or "(empty)" for edits in ([], [EDIT])]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -39,17 +38,8 @@ TINY: dict[str, Any] = {
 }
 ALPHABET = "abcdefgh é▁<>os"
 WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
-MODULES = Path(os.environ.get("GLASSFORMER_NODE", Path(__file__).parents[3])) / "node_modules"
-"""npm install --no-save --ignore-scripts onnxruntime-node, in the repository or the folder that this variable names."""
-HAS_NODE = shutil.which("node") is not None and (MODULES / "onnxruntime-node").is_dir()
-PROGRAMS = {
-    "onnx": ("onnxruntime", "run.py"),
-    "node": ("onnxruntime", "run.mjs"),
-    "ctranslate2": ("ctranslate2", "run.py"),
-    "huggingface": ("transformers", "run.py"),
-}
-SLOW = {"huggingface": pytest.mark.slow}
-"""It takes seconds to start, and its `run.py` is that of ONNX; `test_huggingface.py` runs it with its own engine."""
+PROGRAMS = {"onnx": "onnxruntime", "ctranslate2": "ctranslate2"}
+"""The formats with a `run.py`, and the library that it needs."""
 KINDS = ("characters", "words", "bytes", "bpe", "unigram")
 
 
@@ -175,24 +165,19 @@ def isolated(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(tmp_path / "site")}
 
 
-@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PROGRAMS])
+@pytest.fixture(params=PROGRAMS)
 def run(
     request: pytest.FixtureRequest, isolated: dict[str, str], tmp_path: Path
 ) -> Callable[..., subprocess.CompletedProcess[bytes]]:
     """Export a model, and run its program with some bytes and options, in a process that imports no other library."""
-    library, program = PROGRAMS[request.param]
-    pytest.importorskip(library)
-    if request.param == "node" and not HAS_NODE:
-        pytest.skip("Node with onnxruntime-node is not here")
+    pytest.importorskip(PROGRAMS[request.param])
 
     def run(model_file: ModelFile, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
         folder = tmp_path / "exported"
         if not folder.exists():
             folder.mkdir()
-            load_format("onnx" if request.param == "node" else request.param).write(model_file, folder, "float32")
-            (folder / "node_modules").symlink_to(MODULES)
-        interpreter = "node" if program.endswith("mjs") else sys.executable
-        command, env = [interpreter, folder / program, *options], os.environ if library == "transformers" else isolated
-        return subprocess.run(command, input=data, env=env, capture_output=True, check=False, cwd="/")
+            load_format(request.param).write(model_file, folder, "float32")
+        command = [sys.executable, folder / "run.py", *options]
+        return subprocess.run(command, input=data, env=isolated, capture_output=True, check=False, cwd="/")
 
     return run

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +17,6 @@ from safetensors import safe_open
 from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.export.huggingface import FORMAT
-from glassformer.ship.export.programs import read_answers
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.records import Metrics
 from glassformer.text import learn
@@ -176,40 +173,16 @@ def test_marianmt_saves_no_other_positions_than_its_own_and_the_card_says_so(tmp
     assert "save_pretrained" not in (exported(untrained(), other) / "README.md").read_text()
 
 
-# --- run.py ---
-
-NO_GLASSFORMER = """
-import atexit, os, sys
-sys.modules["sentencepiece"] = None
-def check():
-    if "glassformer" in sys.modules: print("glassformer was imported", file=sys.stderr)
-atexit.register(check)
-"""
+# --- The check ---
 
 
-def run(folder: Path, *options: str, lines: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run `run.py` with warnings as errors, and without glassformer and sentencepiece."""
-    script = str(folder / "run.py")
-    start = f"import runpy, sys\nsys.argv = {[script, *options]!r}\nrunpy.run_path({script!r}, run_name='__main__')"
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", NO_GLASSFORMER + start],
-        input="".join(line + "\n" for line in lines),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-
-
-@pytest.mark.medium
-def test_the_runner_answers_without_glassformer(tmp_path: Path) -> None:
-    model_file = untrained()
-    folder = exported(model_file, tmp_path)
+@pytest.mark.parametrize("had_progress_bar", [False, True])
+def test_the_check_answers_as_the_model_does(tmp_path: Path, had_progress_bar: bool) -> None:
+    model_file, bar = untrained(), transformers.logging
+    bar.enable_progress_bar() if had_progress_bar else bar.disable_progress_bar()
     texts = ["", *TEXTS, " \t", "a\u2028b\x85c"]
-    done = run(folder, "--json", "--beam", "1", lines=[json.dumps(text) for text in texts])
-    assert done.returncode == 0, done.stderr
-    assert "glassformer was imported" not in done.stderr
-    assert_same(read_answers(done.stdout.encode()), model_file, texts, 1)
+    assert_same(FORMAT.answer(exported(model_file, tmp_path), texts, 1), model_file, texts, 1)
+    assert bar.is_progress_bar_enabled() == had_progress_bar
 
 
 @pytest.mark.slow
@@ -223,8 +196,6 @@ def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> No
     assert_same([found[row] for row in same], model_file, [drawn_texts()[row] for row in same], 3)
     greedy = translate(model_file, drawn_texts())
     assert sum(one.text != other.text for one, other in zip(expected, greedy, strict=True)) > 3
-    plain = run(tmp_path, lines=TEXTS)  # the model's own beam, without being asked
-    assert plain.stdout == "".join(answer.text + "\n" for answer in found[: len(TEXTS)])
 
 
 # --- The folder ---

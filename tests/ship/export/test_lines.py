@@ -75,11 +75,7 @@ def test_a_model_that_is_not_calibrated_has_no_probability(run: Any) -> None:
     assert b"the model is not calibrated" in run(make_model(), b"ab\n", "--confidence").stderr
 
 
-fast = pytest.mark.parametrize("run", ["onnx", "node", "ctranslate2"], indirect=True)
-"""Hugging Face has the same `lines.py`, and takes seconds to start."""
-
-
-@pytest.mark.parametrize("run", ["node", "ctranslate2"], indirect=True)  # ONNX in Python has the same `lines.py`
+@pytest.mark.parametrize("run", ["ctranslate2"], indirect=True)  # ONNX has the same `lines.py`
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
@@ -99,7 +95,6 @@ def test_what_cannot_be_read_is_an_error_and_nothing_is_written(
     assert re.search(message, found.stderr.decode().splitlines()[-1])
 
 
-@fast
 def test_lines_without_a_text_need_no_model(run: Any) -> None:
     assert run(make_model(), b"\n \r\n").stdout == b"\n\n"
     assert run(make_model(), b"").stdout == b""
@@ -137,7 +132,7 @@ def test_a_damage_of_every_file_is_one_line_or_the_same_answer(run: Any, tmp_pat
         assert damaged(whole) != whole, (name, damage)
         (folder / name).write_bytes(damaged(whole))
         found = run(model_file, DATA)
-        if name == own:  # the program itself, which Python or Node refuses, or which does nothing
+        if name == own:  # the program itself, which Python refuses, or which does nothing
             assert found.stdout in (b"", right.stdout), (name, damage)
         else:
             message = f"error: {folder / name} is not the file that was exported; export the model again\n"

@@ -143,7 +143,7 @@ def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onn
     assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(GIVEN[0])
 
 
-programs = pytest.mark.parametrize("run", ["onnx", "node"], indirect=True)
+programs = pytest.mark.parametrize("run", ["onnx"], indirect=True)
 LINES = b"bap\tkot\tV;PST\tx\n\nkot\tbap\tV;PST\tx\n"
 
 
@@ -160,8 +160,8 @@ def test_lines_have_all_inputs_between_tabs(run: Any, model_file: ModelFile) -> 
 
 NO_SOURCES = {
     "bap\tkot\tV": r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3",
-    '"bap"': "expected a JSON (object|string)",
-    '{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}': "no input is called ['“]z['”]",
+    '"bap"': "expected a JSON object",
+    '{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}': "no input is called 'z'",
     '{"lemma": "a", "other": "k", "tags": "V", "language": 1}': "expected a JSON object with a string for each",
 }
 
@@ -182,14 +182,14 @@ def test_a_row_without_an_input_is_left_empty(run: Any, model_file: ModelFile) -
     data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
     found = run(model_file, data)
     assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
-    noted = found.stderr.decode().translate(str.maketrans("“”", "''"))
+    noted = found.stderr.decode()
     for reason in ("the feature 'tags' is empty", "the text 'other' is empty", "the input 'other' contains U+001F"):
         assert reason in noted
     given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
     found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
     assert found.returncode == 4
     reasons = [json.loads(line)["left_out"] for line in found.stdout.splitlines()]
-    assert [re.sub("[“”]", "'", reason) for reason in reasons] == ["the input 'language' is missing"] * 2
+    assert reasons == ["the input 'language' is missing"] * 2
 
 
 # The page

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 import glassformer.ship.export
 from glassformer.errors import TextError
-from glassformer.glassbox.report import TOKENIZER
+from glassformer.glassbox.report import data_url, modules
 from glassformer.paper.settings import SideSettings
+from glassformer.ship.export.html import joined
 from glassformer.ship.export.programs import SHARED
 from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
 
@@ -154,9 +155,7 @@ def test_a_lone_surrogate_is_named() -> None:
 # JavaScript
 
 PROGRAM = """
-const { Tokenizer, TextError } = await import(process.argv[1] + '/text.js');
-const { isBlank } = await import(process.argv[1] + '/segmenters.js');
-const { encodeSource } = await import(process.argv[1] + '/source.js');
+const { encodeSource, isBlank, TextError, Tokenizer } = await import(process.argv[1]);
 const { readFileSync } = await import('node:fs');
 const attempt = (compute) => {
   try { return compute(); } catch (error) { if (error instanceof TextError) return error.message; throw error; }
@@ -181,6 +180,9 @@ PARTS = [
 ]  # fmt: skip
 
 
+MODULE = data_url("tokenizer", joined("glassbox/tokenizer/source.js", modules()))
+
+
 class Case(NamedTuple):
     """What JavaScript is given: the texts to encode, and the ids to decode."""
 
@@ -192,7 +194,7 @@ class Case(NamedTuple):
 def in_node(cases: Iterable[Case]) -> list[Any]:
     """All in one process."""
     given = [case._asdict() | {"saved": case.ours.to_dict(), "ours": None} for case in cases]
-    command = [str(NODE), "--input-type=module", "-e", PROGRAM, TOKENIZER.as_uri()]
+    command = [str(NODE), "--input-type=module", "-e", PROGRAM, MODULE]
     answer = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
     return json.loads(answer.stdout)

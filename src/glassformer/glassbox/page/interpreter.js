@@ -40,7 +40,9 @@ const elementwise =
   ([x, y]) => {
     if (y.axes.length) checkAxes(x.axes, y.axes); // a scalar is broadcast
     const step = y.axes.length ? 1 : 0;
-    return changed(x, (number, i) => combine(number, y.numbers[i * step]));
+    const found = named(x.axes, x.shape);
+    for (let i = 0; i < x.numbers.length; i += 1) found.numbers[i] = combine(x.numbers[i], y.numbers[i * step]);
+    return found;
   };
 
 const unary =
@@ -77,38 +79,41 @@ function linear([x, weight, bias], _, before) {
   const others = range(rows).slice(before?.isLast ? -1 : 0).filter(isOther);
   const kept = others.length < rows ? before.output.numbers.slice() : undefined;
   const found = named([x.axes[0], weight.axes[0]], [rows, outer], kept);
-  for (let o = 0; o < outer; o += 4)
-    for (let i = 0; i < others.length; i += 2) eightSums(x, weight, others[i], others[i + 1] ?? others[i], o, found);
+  multiply(x.numbers, others, weight.numbers, outer, inner, found.numbers);
   if (bias) for (const row of others) for (let o = 0; o < outer; o += 1) found.numbers[row * outer + o] += bias.numbers[o];
   return found;
 }
 
-/** Two rows of x Wᵀ, in four columns from `o` on: a processor does these eight sums at once. It must make no lists. */
-function eightSums({ numbers: x }, { numbers: w, shape: [outer, inner] }, row, other, o, { numbers: found }) {
-  const second = Math.min(o + 1, outer - 1);
-  const third = Math.min(o + 2, outer - 1);
-  const fourth = Math.min(o + 3, outer - 1);
-  let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0; // prettier-ignore
-  for (let i = 0; i < inner; i += 1) {
-    const a = x[row * inner + i];
-    const b = x[other * inner + i];
-    a0 += a * w[o * inner + i];
-    a1 += a * w[second * inner + i];
-    a2 += a * w[third * inner + i];
-    a3 += a * w[fourth * inner + i];
-    b0 += b * w[o * inner + i];
-    b1 += b * w[second * inner + i];
-    b2 += b * w[third * inner + i];
-    b3 += b * w[fourth * inner + i];
+/** These rows of x [r i] Wᵀ [i o], eight columns at a time: a processor does eight sums at once. It must make no lists. */
+function multiply(x, rows, w, outer, inner, found) {
+  const last = (outer - 1) * inner;
+  for (let o = 0; o < outer; o += 8) {
+    const w0 = o * inner;
+    const w1 = Math.min(w0 + inner, last);
+    const w2 = Math.min(w1 + inner, last);
+    const w3 = Math.min(w2 + inner, last);
+    const w4 = Math.min(w3 + inner, last);
+    const w5 = Math.min(w4 + inner, last);
+    const w6 = Math.min(w5 + inner, last);
+    const w7 = Math.min(w6 + inner, last);
+    for (const row of rows) {
+      const start = row * inner;
+      let s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0; // prettier-ignore
+      for (let i = 0; i < inner; i += 1) {
+        const number = x[start + i];
+        s0 += number * w[w0 + i];
+        s1 += number * w[w1 + i];
+        s2 += number * w[w2 + i];
+        s3 += number * w[w3 + i];
+        s4 += number * w[w4 + i];
+        s5 += number * w[w5 + i];
+        s6 += number * w[w6 + i];
+        s7 += number * w[w7 + i];
+      }
+      const sums = [s0, s1, s2, s3, s4, s5, s6, s7];
+      for (let column = o; column < Math.min(o + 8, outer); column += 1) found[row * outer + column] = sums[column - o];
+    }
   }
-  found[row * outer + o] = a0;
-  found[row * outer + second] = a1;
-  found[row * outer + third] = a2;
-  found[row * outer + fourth] = a3;
-  found[other * outer + o] = b0;
-  found[other * outer + second] = b1;
-  found[other * outer + third] = b2;
-  found[other * outer + fourth] = b3;
 }
 
 /** Head i consists of the columns i·d … (i+1)·d - 1 of x Wᵀ. */
@@ -139,6 +144,7 @@ function matmul([x, y]) {
   for (let line = 0; line < heads * rows; line += 1)
     for (let k = 0; k < inner; k += 1) {
       const weight = x.numbers[line * inner + k];
+      if (weight === 0) continue; // of a key that is not seen
       const from = (Math.floor(line / rows) * inner + k) * width;
       for (let d = 0; d < width; d += 1) sums[line * width + d] += weight * y.numbers[from + d];
     }
@@ -150,10 +156,13 @@ function matmulTransposed([x, y]) {
   checkAxes([x.axes[0], x.axes[2]], [y.axes[0], y.axes[2]]);
   const [heads, rows, width] = x.shape;
   const keys = y.shape[1];
-  return filled([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys], (line, key) => {
-    const other = Math.floor(line / rows) * keys + key;
-    return dot(x.numbers, line * width, y.numbers, other * width, width);
-  });
+  const found = named([x.axes[0], x.axes[1], y.axes[1]], [heads, rows, keys]);
+  for (let line = 0; line < heads * rows; line += 1)
+    for (let key = 0; key < keys; key += 1) {
+      const from = (Math.floor(line / rows) * keys + key) * width;
+      found.numbers[line * keys + key] = dot(x.numbers, line * width, y.numbers, from, width);
+    }
+  return found;
 }
 
 /** Over the last axis, where the mask is 0; a row that is fully masked is all zeros. */
@@ -188,17 +197,24 @@ const mean = ([x]) => byRow(x, meanOf);
 const variance = ([x]) =>
   byRow(x, (row) => {
     const average = meanOf(row);
-    return row.reduce((sum, number) => sum + (number - average) ** 2, 0) / row.length;
+    let sum = 0;
+    for (let i = 0; i < row.length; i += 1) sum += (row[i] - average) ** 2;
+    return sum / row.length;
   });
 
 function layerNorm([x, means, variances, gain, bias], { eps }) {
   for (const row of [means, variances]) checkAxes(row.axes, x.axes.slice(0, 1));
   for (const feature of [gain, bias]) checkAxes(feature.axes, x.axes.slice(1));
-  const deviations = changed(variances, (number) => Math.sqrt(number + eps)).numbers;
-  return filled(x.axes, x.shape, (row, column, i) => {
-    const normalized = (x.numbers[i] - means.numbers[row]) / deviations[row];
-    return normalized * gain.numbers[column] + bias.numbers[column];
-  });
+  const found = named(x.axes, x.shape);
+  const [rows, width] = x.shape;
+  for (let row = 0, i = 0; row < rows; row += 1) {
+    const deviation = Math.sqrt(variances.numbers[row] + eps);
+    for (let column = 0; column < width; column += 1, i += 1) {
+      const normalized = (x.numbers[i] - means.numbers[row]) / deviation;
+      found.numbers[i] = normalized * gain.numbers[column] + bias.numbers[column];
+    }
+  }
+  return found;
 }
 
 export function logSumExp(row) {

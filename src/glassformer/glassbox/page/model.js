@@ -100,14 +100,16 @@ export class Model {
 
   /**
    * @param {{seen: boolean[], other: Tensors|undefined}} more  which source tokens are seen, and the run of the other text
+   * @param {(step, value: Named) => Named} keepKeys  what the keys and values of self-attention become
    * @returns {Tensors}
    */
-  run(program, given, known, more) {
+  run(program, given, known, more, keepKeys = (_, value) => value) {
     Object.assign(known, more);
     for (const [name, value] of given) known.set(name, editTensor(name, value, this.edits));
     for (const step of program) {
       const inputs = step.inputs.map((name) => known.get(name) ?? this.constant(name, known));
-      this.keep(known, step.output, recompute(step, inputs));
+      const value = recompute(step, inputs);
+      this.keep(known, step.output, step.attributes.as_keys ? keepKeys(step, value) : value);
     }
     return known;
   }
@@ -162,6 +164,60 @@ export class Model {
     known.set(name, value);
     return value;
   }
+}
+
+/**
+ * The decoder one token at a time: it keeps the keys and values of the tokens before, those of all hypotheses together,
+ * and a mask says which of them are of a hypothesis. Only without edits of rows.
+ */
+export class CachedDecoder {
+  /** @param {Model} model @param {Tensors} memory  of one source */
+  constructor(model, memory) {
+    Object.assign(this, { model, memory });
+    this.paths = new Map([['', []]]); // ids of a decoder input, joined -> its columns of the cache
+    this.cache = new Map(); // keys and values by name
+  }
+
+  /** Log-probabilities [V] after each decoder input: of one length, each the extension of one of the call before. */
+  nextLogProbs(inputs) {
+    const before = inputs.map((ids) => this.paths.get(ids.slice(0, -1).join()));
+    const kept = [...new Set(before.flat())]; // the others are of hypotheses that were pruned
+    const placeOf = new Map(kept.map((column, i) => [column, i]));
+    const paths = before.map((path, row) => [...path.map((column) => placeOf.get(column)), kept.length + row]);
+    this.paths = new Map(inputs.map((ids, row) => [ids.join(), paths[row]]));
+    const seen = paths.map((path) => new Set(path));
+    const rows = inputs.length;
+    const { seen: sourceSeen } = this.memory;
+    const given = [
+      ['target.ids', vector('target', inputs.map((ids) => ids.at(-1)))],
+      ['target.numbers', vector('target', inputs.map((ids) => ids.length - 1))],
+      ['decoder.self_mask', filled(['target', 'target_key'], [rows, kept.length + rows], (row, key) => (seen[row].has(key) ? 0 : 1))],
+      ['decoder.cross_mask', filled(['target', 'source_key'], [rows, sourceSeen.length], hiddenOf(sourceSeen))],
+    ];
+    const joined = (step, value) => {
+      const all = withRows(this.cache.get(step.output), kept, value);
+      this.cache.set(step.output, all);
+      return all;
+    };
+    const found = this.model.run(this.model.shortest, given, new Map(this.memory), { seen: sourceSeen }, joined);
+    return inputs.map((_, row) => rowOf(found.get('log_probs'), row));
+  }
+}
+
+/** Rows of x [h r d], if there is one, and after them all of y. */
+function withRows(x, rows, y) {
+  const [heads, added, width] = y.shape;
+  const length = rows.length + added;
+  const found = named(y.axes, [heads, length, width]);
+  for (let head = 0; head < heads; head += 1) {
+    const to = head * length * width;
+    rows.forEach((row, i) => {
+      const from = (head * x.shape[1] + row) * width;
+      found.numbers.set(x.numbers.subarray(from, from + width), to + i * width);
+    });
+    found.numbers.set(y.numbers.subarray(head * added * width, (head + 1) * added * width), to + rows.length * width);
+  }
+  return found;
 }
 
 /** The reason code of each cell of a mask: 2 where the key is padding. */

@@ -1,14 +1,15 @@
 /**
- * Beam search with a record of the best candidates of each step, as in glassbox/search.py.
+ * Beam search with a record of the best candidates of each step, as in glassbox/search.py. With one beam it is greedy.
  *
  * Nodes and answers have the form of the contract. K is the number of beams.
  */
 
 /** ((5 + length) / 6)^alpha */
-const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+export const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
 /**
- * @param {(ids: number[]) => Float64Array} nextLogProbs  ids after <bos> -> log-probabilities of the next token
+ * @param {(prefixes: number[][]) => Float64Array[]} nextLogProbs  ids after <bos> of each live hypothesis ->
+ *   log-probabilities of its next token
  * @param {{eos: number, forbidden: Set<number>, maxNewTokens: number, forced: number[]}} constraints
  * @param {{beams: number, alpha: number, best: number}} options
  * @param {{tokenText: (id: number) => string, decode: (ids: number[]) => string}} texts
@@ -21,12 +22,10 @@ export function search(nextLogProbs, constraints, { beams, alpha, best }, { toke
   let runs = 0;
   let reason = '';
   for (let time = 0; time < constraints.maxNewTokens; time += 1) {
-    const candidates = live.flatMap((node) => {
-      runs += 1;
-      return extensions(node, nextLogProbs(idsOf.get(node?.id ?? null)), allowed(constraints, time));
-    });
+    runs += live.length;
+    const logProbs = nextLogProbs(live.map((node) => idsOf.get(node?.id ?? null)));
+    const near = extensions(live, logProbs, allowed(constraints, time), 2 * beams);
     const slots = beams - found.length;
-    const near = candidates.sort((one, other) => other.sum - one.sum).slice(0, 2 * beams);
     const lastKept = slots && near.length ? near[Math.min(slots, near.length) - 1].sum : 0;
     const added = near.map((candidate, index) => {
       const [state, reason] = stateOf(candidate, index + 1, slots, lastKept, constraints.eos);
@@ -72,14 +71,21 @@ function allowed({ forbidden, forced }, time) {
   return (id) => !forbidden.has(id) && (time >= forced.length || id === forced[time]);
 }
 
-function extensions(node, logProbs, isAllowed) {
-  const before = node?.sum ?? 0;
-  return Array.from(logProbs, (logProb, token) => ({
-    parent: node?.id ?? null,
-    token,
-    logProb,
-    sum: before + logProb,
-  })).filter(({ token }) => isAllowed(token));
+/** The `most` best extensions of the live hypotheses, best first; of equal ones the first hypothesis and token. */
+function extensions(live, logProbs, isAllowed, most) {
+  const top = [];
+  live.forEach((node, row) => {
+    const before = node?.sum ?? 0;
+    for (let token = 0; token < logProbs[row].length; token += 1) {
+      const sum = before + logProbs[row][token];
+      if ((top.length === most && sum <= top[most - 1].sum) || !isAllowed(token)) continue;
+      let at = top.length;
+      while (at > 0 && top[at - 1].sum < sum) at -= 1;
+      top.splice(at, 0, { parent: node?.id ?? null, token, logProb: logProbs[row][token], sum });
+      if (top.length > most) top.pop();
+    }
+  });
+  return top;
 }
 
 function stateOf(candidate, rank, slots, lastKept, eos) {

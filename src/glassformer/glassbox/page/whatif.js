@@ -144,11 +144,12 @@ function searchAgain(base, model, memory, forced) {
   const constraints = { eos: specials.eos, forbidden, maxNewTokens: beam.max_new_tokens, forced };
   const texts = { tokenText: (id) => base.axes[axis].labels[id], decode: (ids) => decodeIds(base, 'target', ids) };
   const known = new Map(); // greedy and beam search share many prefixes
-  const next = (ids) => {
+  const nextOf = (ids) => {
     const key = ids.join();
     if (!known.has(key)) known.set(key, model.nextLogProbs(memory, [specials.bos, ...ids]));
     return known.get(key);
   };
+  const next = (prefixes) => prefixes.map(nextOf);
   const alpha = beam.length_alpha;
   const best = Math.min(base.provenance.decoding.num_return_sequences ?? 1, beam.num_beams);
   const greedy = search(next, constraints, { beams: 1, alpha, best: 1 }, texts);

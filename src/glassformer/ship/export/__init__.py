@@ -74,7 +74,7 @@ def export(
 ) -> Exported:
     """Export a model file, a run directory or a model of the hub to the folder `out`; return what was checked.
 
-    The answers of the exported model, in its own runtime and a fresh process, are compared with those of the model on
+    The answers of the exported model, in its own runtime, are compared with those of the model on
     `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
     equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
 

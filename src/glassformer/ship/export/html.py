@@ -24,13 +24,15 @@ from glassformer.glassbox.report import PAGE as GLASSBOX_PAGE
 from glassformer.glassbox.report import base64_text, data_url, policy_hash, style_sheet
 from glassformer.glassbox.report import modules as glassbox_modules
 from glassformer.inference.translator import Source
-from glassformer.ship.export.programs import RUNNERS, Answer, Format, describe_export, run_answers
+from glassformer.ship.export.programs import Answer, Format, describe_export, run_answers
 from glassformer.ship.export.template import trace_template
 from glassformer.ship.storage.modelfile import ModelFile
 
 PAGE = Path(__file__).parent / "page"
 FILE_NAME = "index.html"
 ENTRY = "import 'translator/main.js';"
+MAX_PARAMETERS = 12_000_000
+"""Of a model whose glass box the page opens: it has every number of an answer."""
 PART_BYTES = 3 * 2**20  # of the weights in one element; a multiple of 3, so that base64 has no padding inside
 POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
@@ -73,6 +75,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
         "tensors": entries,
         "weight_bytes": len(weights),
         "template": trace_template(model_file),
+        "opens_glass_box": model_file.n_parameters <= MAX_PARAMETERS,
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
     imports = json.dumps({"imports": urls})
@@ -81,7 +84,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))
     model = [f"const description = {text}, weights = [];", *(f'weights.push("{part}");' for part in parts)]
     hashes = " ".join(map(policy_hash, (imports, *model, ENTRY)))
-    policy = f"{POLICY}; script-src data: 'wasm-unsafe-eval' {hashes}; style-src {policy_hash(style)}"
+    policy = f"{POLICY}; script-src data: {hashes}; style-src {policy_hash(style)}"
     filled = {
         "policy": policy,
         "style": style,
@@ -106,15 +109,19 @@ def glassbox_body() -> str:
 
 @cache
 def modules() -> dict[str, str]:
-    """Return the modules of the page, bare name -> source; those of the translator are joined."""
-    sources = glassbox_modules() | {
-        f"translator/{path.name}": path.read_text("utf-8") for path in [*PAGE.glob("*.js"), *RUNNERS.glob("*.js")]
-    }
-    engine = _in_order("translator/worker.js", sources)
-    inside = {name for name in engine if name.startswith("translator/")}
+    """Return the modules of the page, bare name -> source; those of the worker are joined as `translator/engine.js`."""
+    sources = glassbox_modules() | {f"translator/{path.name}": path.read_text("utf-8") for path in PAGE.glob("*.js")}
+    worker = "translator/worker.js"
+    inside = {name for name in _in_order(worker, sources) if name.startswith("translator/")}
     rest = {name: source for name, source in sources.items() if name not in inside}
-    joined = ["'use strict';", *(_enclosed(name, sources[name]) for name in engine)]
-    return rest | {"translator/engine.js": "\n".join(joined)}
+    return rest | {"translator/engine.js": joined(worker, sources)}
+
+
+def joined(name: str, sources: Mapping[str, str]) -> str:
+    """Return a module and all that it imports as one; it exports what the modules of the same folder do."""
+    folder = name.rpartition("/")[0]
+    order = _in_order(name, sources)
+    return "\n".join(["'use strict';", *(_enclosed(one, sources[one], one.startswith(folder)) for one in order)])
 
 
 def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -125,14 +132,13 @@ def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()
     return (*known, name)
 
 
-def _enclosed(name: str, source: str) -> str:
-    """Return a module as a function of its own scope that is called once, and its exports as exports of the whole."""
+def _enclosed(name: str, source: str, is_exported: bool) -> str:
+    """Return a module as a function of its own scope that is called once."""
     source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};\n", source)
-    exported = ", ".join(found[1] for found in _EXPORT.findall(source))
+    names = ", ".join(found[1] for found in _EXPORT.findall(source))
     body = _EXPORT.sub(lambda found: found[1], source)
-    variable = _variable(name)
-    call = f"const {variable} = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();"
-    return f"{call}\nexport const {{ {exported} }} = {variable};\n"
+    call = f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
+    return f"{call}\nexport const {{ {names} }} = {_variable(name)};\n" if is_exported else call
 
 
 def _variable(name: str) -> str:

@@ -1,33 +1,37 @@
 """The format of Hugging Face: a folder for `AutoModelForSeq2SeqLM` and `AutoTokenizer`, without code of ours.
 
-It has `model.safetensors`, `config.json`, `generation_config.json`, tokenizer, model card and `run.py`. The first ids
-are those of the target vocabulary, as they are here.
+It has `model.safetensors`, `config.json`, `generation_config.json`, tokenizer and model card. The first ids are those
+of the target vocabulary, as they are here.
 
 Greedy search of `generate` gives our answers. Its beam has rules of its own: it gives the slot of a finished hypothesis
 to another one, and it ranks by score / length^p, which is our ranking only without a length penalty. So
-`generation_config.json` asks for a beam where `length_alpha` is 0, and for greedy search elsewhere; `run.py` ranks the
-answers of the beam by our penalty.
+`generation_config.json` asks for a beam where `length_alpha` is 0, and for greedy search elsewhere; the check ranks the
+answers of the beam by our penalty, which `config.json` has.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer.errors import MissingExtraError
+from glassformer.inference.translator import Source
 from glassformer.paper.pytorch import check_pytorch
+from glassformer.paper.search import length_penalty
 from glassformer.ship.export.huggingface_layout import Layout, check_shape
-from glassformer.ship.export.programs import Format, max_new_tokens, max_positions, script_answers, write_programs
+from glassformer.ship.export.programs import Answer, Format, max_new_tokens, max_positions
 from glassformer.ship.export.tokenizer_json import tokenizer_json
 from glassformer.ship.storage.container import save_file
 from glassformer.ship.storage.modelfile import ModelFile
 
 HUB_METRICS = ("exact_match", "bleu", "chrf")
 """The metrics that the hub has, under the same names."""
+TEXTS_TOGETHER = 8  # in the check
 
 
 def check_supported(model_file: ModelFile) -> None:
@@ -45,20 +49,63 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     weights = {name: np.ascontiguousarray(array, precision) for name, array in layout.weights().items()}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     contents = {
-        "config": layout.config() | _special_ids(model_file) | {"dtype": precision},
+        "config": layout.config()
+        | _special_ids(model_file)
+        | {"dtype": precision, "length_alpha": model_file.settings.decoding.length_alpha},
         "generation_config": _generation(model_file),
         "tokenizer": _tokenizer(model_file, layout),
         "tokenizer_config": _tokenizer_config(model_file),
     }
-    for name, content in contents.items():
-        _write(folder / f"{name}.json", json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-    write_programs(model_file, folder, "huggingface_engine.py")
-    # Its owner may edit the card, so that the description does not hold it fast.
-    _write(folder / "README.md", model_card(model_file, layout))
+    files = {
+        f"{name}.json": json.dumps(content, ensure_ascii=False, indent=2) + "\n" for name, content in contents.items()
+    }
+    files["README.md"] = model_card(model_file, layout)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+    """Answer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
+
+    had_progress_bar = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
+    finally:
+        if had_progress_bar:
+            logging.enable_progress_bar()
+    filled = [i for i, text in enumerate(texts) if str(text).strip()]
+    answers = [Answer("", (), 0.0, finished=True, rank_score=0.0)] * len(texts)
+    for start in range(0, len(filled), TEXTS_TOGETHER):
+        rows = filled[start : start + TEXTS_TOGETHER]
+        for i, found in zip(rows, _beams(tokenizer, model, [texts[i] for i in rows], num_beams), strict=True):
+            answers[i] = max(found, key=lambda one: (one.rank_score, one.finished))
+    return answers
+
+
+def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> Iterator[list[Answer]]:
+    """Yield all answers of the beam of each text."""
+    import torch
+
+    config = model.generation_config
+    beam = {"length_penalty": 0.0, "early_stopping": "never"} if num_beams > 1 else {}
+    with torch.inference_mode():
+        sources = tokenizer(texts, return_tensors="pt", padding=True)
+        found = model.generate(**sources, num_beams=num_beams, num_return_sequences=num_beams, **beam)
+        repeated = {name: array.repeat_interleave(num_beams, dim=0) for name, array in sources.items()}
+        logits = model(**repeated, decoder_input_ids=found[:, :-1], use_cache=False).logits.float()
+        targets, pad = found[:, 1:], config.pad_token_id
+        losses = torch.nn.functional.cross_entropy(logits.mT, targets, ignore_index=pad, reduction="none").sum(dim=1)
+    answers = []
+    for row, loss in zip(targets.tolist(), losses.tolist(), strict=True):
+        ids = tuple(token for token in row if token != pad)
+        finished = ids[-1:] == (config.eos_token_id,)
+        rank_score = -loss / length_penalty(max(1, len(ids)), model.config.length_alpha)
+        text = str(tokenizer.decode(ids, skip_special_tokens=True))
+        answers.append(Answer(text, ids[: len(ids) - finished], -loss, finished, rank_score))
+    return (answers[start : start + num_beams] for start in range(0, len(answers), num_beams))
 
 
 def _tokenizer(model_file: ModelFile, layout: Layout) -> dict[str, Any]:
@@ -135,14 +182,13 @@ batch = tokenizer(["a text", "another one"], return_tensors="pt", padding=True)
 answers = tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)
 ```
 
-`python run.py < texts.txt` answers line by line; `--json` adds ids and scores, `--beam N` searches with a beam.
 `check.json` says on which rows the answers were compared with those of glassformer.
 
 {limits}
 """
 BEAM_LIMIT = (
     "- `generate` searches greedily. The model's own search is a beam of {beams}, ranked by score / ((5 + length) / 6)"
-    "^{alpha:g}; `generate` has another penalty, and `run.py` ranks by this one. The nearest call is "
+    "^{alpha:g}; `generate` has another penalty. The nearest call is "
     '`generate(**batch, num_beams={beams}, length_penalty=0.0, early_stopping="never")`, which ranks by the score '
     "alone."
 )
@@ -189,6 +235,6 @@ FORMAT = Format(
     packages=("glassformer", "transformers", "tokenizers", "torch", "numpy"),
     check_supported=check_supported,
     write=write,
-    answer=script_answers,
+    answer=answer,
     holds_members=False,
 )

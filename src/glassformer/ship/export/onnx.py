@@ -1,8 +1,8 @@
 """The format of ONNX, for onnxruntime in Python, Node, browsers, C++ and on phones. Every model can be exported.
 
-A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and programs: `run.py` needs
-numpy and onnxruntime, `run.mjs`, which imported models do not have, needs onnxruntime-node. `tokenizer.json` is there
-for other programs, where the `tokenizers` library can represent the tokenizer.
+A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and `run.py`, which needs
+numpy and onnxruntime. `tokenizer.json` is there for other programs, where the `tokenizers` library can represent the
+tokenizer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.errors import MissingExtraError
-from glassformer.glassbox.report import TOKENIZER
-from glassformer.ship.export.programs import RUNNERS, Format, script_answers, write_programs
+from glassformer.ship.export.programs import Format, script_answers, write_programs
 from glassformer.ship.export.tokenizer_json import tokenizer_files
 from glassformer.ship.storage.modelfile import ModelFile
 
@@ -32,10 +31,7 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     write_graphs(model_file, folder, precision)
     for name, content in tokenizer_files(model_file).items():
         (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8", newline="\n")
-    for_node = [path for folder in (RUNNERS, TOKENIZER) for path in folder.iterdir() if path.suffix in (".js", ".mjs")]
-    if model_file.source_tokenizer.settings.kind == "sentencepiece":
-        for_node = []
-    write_programs(model_file, folder, "onnx_engine.py", for_node)
+    write_programs(model_file, folder, "onnx_engine.py")
 
 
 def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:

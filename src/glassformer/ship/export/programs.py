@@ -52,7 +52,7 @@ class Format:
     `precisions` are those of its weights, the default first; `packages` are the libraries whose versions are recorded.
     `check_supported` raises SettingsError for a model that the format cannot represent, and MissingExtraError without
     its libraries. `write` writes a model into an empty folder, in a precision. `answer` returns the answers of an
-    exported folder to texts with a beam width, computed by its own runtime in a fresh process.
+    exported folder to texts with a beam width, computed by its own runtime.
     `holds_members` says whether a file with several models can be exported as one.
     """
 
@@ -99,14 +99,13 @@ def describe_export(model_file: ModelFile) -> dict[str, Any]:
     }
 
 
-def write_programs(model_file: ModelFile, folder: Path, engine: str, others: Sequence[Path] = ()) -> None:
-    """Write `run.py`, what it imports, `others` and `glassformer.json` into a folder that has all other files.
+def write_programs(model_file: ModelFile, folder: Path, engine: str) -> None:
+    """Write `run.py`, what it imports and `glassformer.json` into a folder that has all other files.
 
     `engine` is the program that computes the answers. The description has the SHA-256 of each file and, at its end,
     its own: the programs refuse a file that is another one.
     """
     runners = {name: RUNNERS / name for name in ("run.py", "lines.py", "source.py", "text.py")}
-    runners |= {path.name: path for path in others}
     runners |= {"engine.py": RUNNERS / engine, **{path.name: path for path in SHARED}}
     if "sentencepiece" in {side.settings.kind for side in (model_file.source_tokenizer, model_file.target_tokenizer)}:
         runners[CUTTER.name] = CUTTER

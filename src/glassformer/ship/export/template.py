@@ -1,4 +1,4 @@
-"""A trace without its numbers, from which the exported page computes the trace of any text by the first model."""
+"""A trace without its numbers: the program by which the exported page computes answers and traces of any text."""
 
 from __future__ import annotations
 
@@ -10,23 +10,15 @@ from glassformer.ship.export.programs import max_new_tokens
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.text.inputs import compose
 
-MAX_PARAMETERS = 12_000_000
-"""Of a model that the glass box of the page computes, in float64 and in plain JavaScript."""
 
-
-def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
+def trace_template(model_file: ModelFile) -> dict[str, Any]:
     """Return the steps, axes and settings of a trace of this model, and the axes of its weights in `weights`.
 
     The tensors are those that do not depend on the text. The labels of the vocabularies are left out: the page has
-    them. None for a model that is too large for a browser.
+    them. Members have one shape, so that the program of the first is that of all.
     """
-    if model_file.n_parameters > MAX_PARAMETERS:
-        return None
-    text = _shortest_text(model_file)
-    if text is None:
-        return None
     document = explain(
-        model_file, text, evidence=False, num_beams=1, num_return_sequences=1, max_new_tokens=1
+        model_file, _some_text(model_file), evidence=False, num_beams=1, num_return_sequences=1, max_new_tokens=1
     ).to_json()
     decoding = model_file.settings.decoding.override({"do_sample": False, "num_return_sequences": 1})
     longest = max_new_tokens(model_file)
@@ -42,12 +34,9 @@ def trace_template(model_file: ModelFile) -> dict[str, Any] | None:
     return document
 
 
-def _shortest_text(model_file: ModelFile) -> str | None:
-    """Return a text of one token that is not white space, or None; with several inputs a source of such texts."""
+def _some_text(model_file: ModelFile) -> str:
+    """Return a text that the model takes, of one token that is not white space; of several inputs a source of them."""
     inputs, tokenizer = model_file.source_tokenizer.inputs, model_file.source_tokenizer.without_inputs()
-    for token in tokenizer.vocabulary.ordinary.values():
-        text = tokenizer.decode([token])
-        if text.strip() and tokenizer.encode(text) == [token]:
-            cells = (text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs)
-            return compose(list(cells)) if inputs else text
-    return None
+    texts = (tokenizer.decode([token]) for token in tokenizer.vocabulary.ordinary.values())
+    text = next((text for text in texts if text.strip()), "?")
+    return compose([text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs]) if inputs else text

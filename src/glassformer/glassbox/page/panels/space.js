@@ -1,6 +1,6 @@
 /** Embedding map: tokens in the plane of the first two principal components. */
 
-import { choices, cut, el, image, pressed, svg } from 'glassbox/dom.js';
+import { bdi, button, choices, cut, el, image, pressed, svg } from 'glassbox/dom.js';
 import { principal } from 'glassbox/geometry.js';
 import { saveButtons } from 'glassbox/figure.js';
 import { grouped, percent, rowOf } from 'glassbox/numbers.js';
@@ -35,6 +35,12 @@ export function space(app) {
     ),
     both,
     plane(app, name, tokens, rows, picked),
+    el(
+      'p',
+      bdi(visible(tokens[picked].text)),
+      ' ',
+      button('inspect its embedding', () => app.pick(name, [tokens[picked].id, 0]), { class: 'link', data: { key: 'inspect-embedding' } }),
+    ),
   ];
 }
 

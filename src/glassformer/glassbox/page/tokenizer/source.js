@@ -7,8 +7,8 @@
  * A source with several inputs is one string: its cells joined by U+001F, texts before features.
  */
 
-import { isBlank, strip } from './segmenters.js';
-import { TextError, inputKey } from './text.js';
+import { isBlank, strip } from 'glassbox/tokenizer/segmenters.js';
+import { TextError, inputKey } from 'glassbox/tokenizer/text.js';
 
 const SEPARATOR = '\x1f';
 const NO_SYMBOL = /^[;| ]+|[;| ]+$/g; // a cell of these alone has no symbol
@@ -24,9 +24,9 @@ export function compose(inputs, cells) {
   if (cells.length !== inputs.length) throw notGiven(inputs);
   if (isBlank(cells.filter((_, i) => isText(inputs[i])).join(''))) return '';
   inputs.forEach((one, i) => {
-    if (cells[i].includes(SEPARATOR)) throw leftOut(`the input “${one.name}” contains U+001F`);
+    if (cells[i].includes(SEPARATOR)) throw new TextError(`the input “${one.name}” contains U+001F`);
     if (isBlank(isText(one) ? cells[i] : cells[i].replace(NO_SYMBOL, '')))
-      throw leftOut(`the ${one.kind} “${one.name}” is empty`);
+      throw new TextError(`the ${one.kind} “${one.name}” is empty`);
   });
   return cells.join(SEPARATOR);
 }
@@ -43,12 +43,9 @@ export function readSource(inputs, given) {
   const other = Object.keys(given).find((name) => !names.includes(name));
   if (other !== undefined) throw new TextError(`no input is called “${other}”`);
   const missing = names.find((name) => (given[name] ?? null) === null);
-  if (missing !== undefined) throw leftOut(`the input “${missing}” is missing`);
+  if (missing !== undefined) throw new TextError(`the input “${missing}” is missing`);
   return compose(inputs, names.map((name) => given[name]));
 }
-
-/** The error of a row that the model does not take: a program leaves its answer empty. */
-const leftOut = (why) => new TextError(why, '', why);
 
 const notGiven = (inputs) =>
   new TextError('expected a JSON object with a string for each of', inputs.map(({ name }) => name).join(', '));
@@ -58,15 +55,6 @@ export function readLines(text) {
   const lines = text.split('\n').map((line) => line.replace(/\r$/, ''));
   if (lines.length > 1 && lines.at(-1) === '') lines.pop();
   return lines;
-}
-
-/** The source of a line, whose cells are separated by tabs. */
-export function readLine(inputs, line) {
-  if (!inputs || isBlank(line)) return line;
-  const cells = line.split('\t');
-  if (cells.length === inputs.length) return compose(inputs, cells);
-  const names = inputs.map(({ name }) => name).join(', ');
-  throw new TextError(`expected ${inputs.length} cells between tabs (${names}), got ${cells.length}`);
 }
 
 /** A source for people: “walk · tags: V;PST”. */
@@ -110,10 +98,8 @@ export function encodeSource(tokenizer, source, maxTokens) {
   if (isBlank(inputs ? compose(inputs, cellsOf(inputs, source)) : source)) return null;
   const tokens = tokensOf(tokenizer, source);
   const { length } = tokens;
-  if (length > maxTokens) {
-    const why = `${length} tokens; the model takes at most ${maxTokens}`;
-    throw new TextError('the text is longer than the model takes', `${length} tokens, at most ${maxTokens}`, why);
-  }
+  if (length > maxTokens)
+    throw new TextError('the text is longer than the model takes', `${length} tokens, at most ${maxTokens}`);
   const unknown = tokens.map((token) => token.unknown).filter((part) => part !== null);
   return { ids: tokenizer.frame(tokens.map(({ id }) => id)), tokens, unknown };
 }

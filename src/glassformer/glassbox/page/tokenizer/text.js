@@ -9,13 +9,13 @@
  * Characters are Unicode code points, never UTF-16 units. Text never becomes a special token.
  */
 
-import { bytes, characters, sentencepiece, strip, subwords, words } from './segmenters.js';
+import { bytes, characters, sentencepiece, strip, subwords, words } from 'glassbox/tokenizer/segmenters.js';
 
-/** A text that the model does not take. `details` are facts in words, `leftOut` says why its row is left empty. */
+/** A text that the model does not take. `details` are facts in words. */
 export class TextError extends Error {
-  constructor(what, details = '', leftOut = null) {
+  constructor(what, details = '') {
     super(details ? `${what}: ${details}` : what);
-    Object.assign(this, { name: 'TextError', leftOut });
+    this.name = 'TextError';
   }
 }
 

@@ -3,7 +3,7 @@
 import { copyButton } from 'glassbox/copy.js';
 import { bdi, el } from 'glassbox/dom.js';
 import { digits, percent } from 'glassbox/numbers.js';
-import { codePoint } from 'translator/engine.js';
+import { codePoint } from 'glassbox/tokenizer/text.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
 

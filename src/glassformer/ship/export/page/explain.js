@@ -2,11 +2,10 @@
 
 import { computing } from 'glassbox/ask.js';
 import { drawn, el } from 'glassbox/dom.js';
-import { named } from 'glassbox/numbers.js';
-import { Trace } from 'glassbox/trace.js';
+import { readable } from 'glassbox/tokenizer/source.js';
 import { show } from 'glassbox/view.js';
 import { traceText } from 'glassbox/whatif.js';
-import { Tokenizer, Translator, decodeParts, readTensor, readable } from 'translator/engine.js';
+import { Translator } from 'translator/engine.js';
 
 /** Replace the page by the glass box of a source. */
 export async function openGlassBox(description, parts, source, beams) {
@@ -14,47 +13,25 @@ export async function openGlassBox(description, parts, source, beams) {
   document.title = `${text}: every number`;
   document.getElementById('page').replaceChildren(el('p.lead', { role: 'status' }, computing(text)));
   await drawn();
-  const trace = traceOf(description, parts, source, beams >= 1 ? beams : description.search.num_beams);
+  if (!description.opens_glass_box) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
+  const translator = new Translator(description, parts);
+  const trace = traceOf(translator, source, beams >= 1 ? beams : description.search.num_beams);
   document.body.replaceChildren(document.getElementById('glassbox').content.cloneNode(true));
   const home = el('a', { href: location.pathname }, '← translator');
-  show(trace, null, { home, complete: (other) => complete(description, parts, other) });
+  show(trace, null, { home, complete: (other) => complete(translator, other) });
 }
 
 /** The trace of a source. Throws an error in words for one that has none. */
-export function traceOf(description, parts, source, beams) {
-  if (!description.template) throw new Error('the model is too large for the glass box in a page: use “glassformer explain”');
-  return complete(description, parts, traceText(baseTrace(description, parts), source, beams));
-}
-
-const translators = new WeakMap(); // description -> the translator of all members
+export const traceOf = (translator, source, beams) =>
+  complete(translator, traceText(translator.models[0].trace, source, beams));
 
 /** A trace with the probability that its answer is right; of several members, with the answer of all if it is another one. */
-function complete(description, parts, trace) {
-  const n = description.models.length;
+function complete(translator, trace) {
+  const { models, calibration } = translator.description;
   const { num_beams: beams } = trace.search.beam;
-  if (n === 1 && beams !== description.calibration.num_beams) return trace;
-  if (!translators.has(description)) translators.set(description, new Translator(description, parts));
-  const [{ text, probability }] = translators.get(description).answers([trace.inputs ?? trace.text], beams, true);
-  if (n === 1) trace.probability = probability;
-  else if (text !== trace.translation) trace.warning = `all ${n} members together answer “${text || '(empty)'}”`;
+  if (models.length === 1 && beams !== calibration.num_beams) return trace;
+  const { text, probability } = [...translator.translate([trace.inputs ?? trace.text], beams, true)].at(-1);
+  if (models.length === 1) trace.probability = probability;
+  else if (text !== trace.translation) trace.warning = `all ${models.length} members together answer “${text || '(empty)'}”`;
   return trace;
-}
-
-/** The template with the weights and the labels of the vocabularies. */
-function baseTrace({ template, tensors, weight_bytes: size, ...sides }, parts) {
-  const bytes = decodeParts(parts, size);
-  const weights = new Map();
-  const entries = {};
-  for (const entry of tensors.filter(({ name }) => name in template.weights)) {
-    const axes = template.weights[entry.name];
-    weights.set(entry.name, named(axes, entry.shape, Float64Array.from(readTensor(bytes, entry))));
-    entries[entry.name] = { axes, dtype: 'float32', data: '', origin: 'weight' };
-  }
-  const [axes, vocabularies] = [{ ...template.axes }, { ...template.vocabularies }];
-  for (const [side, vocabulary] of Object.entries(vocabularies)) {
-    const { pieces: _, ...tokenizer } = sides[side];
-    vocabularies[side] = { ...vocabulary, tokenizer };
-    axes[vocabulary.axis] = { ...axes[vocabulary.axis], labels: new Tokenizer(sides[side]).pieces };
-  }
-  return new Trace({ ...template, axes, vocabularies, tensors: { ...template.tensors, ...entries } }, weights);
 }

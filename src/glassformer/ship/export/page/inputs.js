@@ -2,7 +2,7 @@
 
 import { inputField } from 'glassbox/ask.js';
 import { el } from 'glassbox/dom.js';
-import { isBlank } from 'translator/engine.js';
+import { isBlank } from 'glassbox/tokenizer/segmenters.js';
 
 const SEPARATOR = '\x1f';
 

@@ -3,8 +3,8 @@
 import { bdi, button, el, shown, table, wide } from 'glassbox/dom.js';
 import { download } from 'glassbox/figure.js';
 import { grouped, percent } from 'glassbox/numbers.js';
+import { cellsOf, readable } from 'glassbox/tokenizer/source.js';
 import { glassBoxLink, remarks } from 'translator/answers.js';
-import { cellsOf, readable } from 'translator/engine.js';
 
 const MAX_SHOWN = 500; // rows of the table; the files have all
 const REPORT = 500; // milliseconds between two announcements

@@ -21,7 +21,7 @@ try {
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line));
-  for (const found of translator.answers(texts, Number(beams))) {
+  for (const found of translator.translate(texts, Number(beams))) {
     if (found.error) throw new Error(found.error);
     process.stdout.write(`${JSON.stringify(found)}\n`);
   }

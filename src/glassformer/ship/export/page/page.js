@@ -2,8 +2,8 @@
 
 import { button, el, slider, switchLight } from 'glassbox/dom.js';
 import { grouped } from 'glassbox/numbers.js';
+import { readLines } from 'glassbox/tokenizer/source.js';
 import { addressOf, answerCard } from 'translator/answers.js';
-import { readLines } from 'translator/engine.js';
 import { OtherInputs } from 'translator/inputs.js';
 import { Lines } from 'translator/lines.js';
 
@@ -46,9 +46,9 @@ export class TranslatorPage {
     this.others = new OtherInputs(this.inputs, () => this.typed());
     this.source = el('div.source');
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
-    const { models, template } = this.description;
+    const { models, opens_glass_box: hasGlassBox } = this.description;
     const words = `${models.length} members answer together; the glass box shows the first of them.`;
-    const about = models.length > 1 && template && el('p.hint', words);
+    const about = models.length > 1 && hasGlassBox && el('p.hint', words);
     const columns = el(
       'main.columns-2',
       el('section.card', el('h2', el('label', { for: 'text' }, this.inputs?.[0].name ?? 'Text')), this.source),
@@ -234,7 +234,7 @@ export class TranslatorPage {
 
   /** The address of the glass box of a text, or null where the model is too large for a browser. */
   linkOf(beams) {
-    if (!this.description.template) return () => null;
+    if (!this.description.opens_glass_box) return () => null;
     return (text) => addressOf(text, beams);
   }
 }

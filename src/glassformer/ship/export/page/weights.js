@@ -1,11 +1,15 @@
 /**
- * The weights in the page: base64 of little-endian numbers, in parts that are decoded on their own.
+ * The model of the glass box from the weights in the page: base64 of little-endian numbers, in parts that are decoded on their own.
  *
  * An entry of the table has `name`, `shape`, `dtype`, `offset` in bytes and, for int8, `scales`, the offset of one
  * float32 for each row: number = integer · scale.
  *
  * @typedef {{name: string, shape: number[], dtype: string, offset: number, scales?: number}} Entry
  */
+
+import { named } from 'glassbox/numbers.js';
+import { Tokenizer } from 'glassbox/tokenizer/text.js';
+import { Trace } from 'glassbox/trace.js';
 
 const WIDTH = { float32: 4, float16: 2, int8: 1 };
 
@@ -47,4 +51,24 @@ function halves() {
     return sign * (exponent ? 2 ** (exponent - 25) * (1024 + fraction) : 2 ** -24 * fraction);
   });
   return table;
+}
+
+/** The template with the weights of a model and the labels of the vocabularies. @param {string} prefix  of its weights */
+export function baseTrace({ template, tensors, ...sides }, bytes, prefix = '') {
+  const weights = new Map();
+  const entries = {};
+  for (const entry of tensors.filter(({ name }) => name.startsWith(prefix))) {
+    const name = entry.name.slice(prefix.length);
+    const axes = template.weights[name];
+    if (!axes) continue; // of another model
+    weights.set(name, named(axes, entry.shape, Float64Array.from(readTensor(bytes, entry))));
+    entries[name] = { axes, dtype: 'float32', data: '', origin: 'weight' };
+  }
+  const [axes, vocabularies] = [{ ...template.axes }, { ...template.vocabularies }];
+  for (const [side, vocabulary] of Object.entries(vocabularies)) {
+    const { pieces: _, ...tokenizer } = sides[side];
+    vocabularies[side] = { ...vocabulary, tokenizer };
+    axes[vocabulary.axis] = { ...axes[vocabulary.axis], labels: new Tokenizer(sides[side]).pieces };
+  }
+  return new Trace({ ...template, axes, vocabularies, tensors: { ...template.tensors, ...entries } }, weights);
 }

@@ -24,10 +24,10 @@ function listen(scope) {
 
   async function run({ job, texts, beams, confidence }) {
     let pending = [];
-    let until = performance.now() + PAUSE;
+    let until = 0; // the first answer is sent at once
     if (job !== newest) return;
-    for (const batch of translator.translate(texts, beams, confidence)) {
-      if (batch) pending.push(...batch);
+    for (const answer of translator.translate(texts, beams, confidence)) {
+      pending.push(answer);
       if (performance.now() < until) continue;
       if (pending.length) scope.postMessage({ job, answers: pending, done: false });
       pending = [];

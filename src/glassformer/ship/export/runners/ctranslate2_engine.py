@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import ctranslate2
-from lines import Answer, Row, best_of, ranked
+from lines import Answer, best_of, ranked
 from source import Export
 
 HERE = Path(__file__).resolve().parent
@@ -20,7 +20,7 @@ class Engine:
     """The exported model. Its tokens are named by their ids: `s12` in a source, `12` in a target."""
 
     def __init__(self, export: Export, options: argparse.Namespace) -> None:
-        self.search, self.eos_id, self.decode = export.search, export.target.eos_id, export.target.decode
+        self.search, self.eos_id = export.search, export.target.eos_id
         self.translator = ctranslate2.Translator(
             str(HERE), device=options.device, compute_type="default", inter_threads=options.threads, intra_threads=1
         )
@@ -30,21 +30,21 @@ class Engine:
         parser.add_argument("--threads", type=int, default=1, help="batches that are computed at once")
         parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it computes")
 
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> list[Answer]:
-        """Return the best answer to each row. Its beam always has all answers.
+    def answer(self, sources: Sequence[Sequence[int]], num_beams: int, *, all_answers: bool) -> list[Answer]:
+        """Return the best answer to each source. Its beam always has all answers.
 
         The library spreads the probability of suppressed tokens over all others. So nothing is suppressed at first;
         only a source with a forbidden token in its answers is searched again without them, and scored anew.
         """
-        sources = [[f"s{token}" for token in row.ids] for row in rows]
-        found = self.translate(sources, num_beams)
+        named = [[f"s{token}" for token in source] for source in sources]
+        found = self.translate(named, num_beams)
         forbidden = set(self.search["forbidden_ids"])
         again = [i for i, answers in enumerate(found) if any(forbidden & set(ids) for ids, _ in answers)]
         if again:
             suppressed = [[str(token)] for token in sorted(forbidden)]
-            searched = self.translate([sources[i] for i in again], num_beams, suppress_sequences=suppressed)
+            searched = self.translate([named[i] for i in again], num_beams, suppress_sequences=suppressed)
             for i, answers in zip(again, searched):
-                found[i] = [(ids, self.score(sources[i], ids)) for ids, _ in answers]
+                found[i] = [(ids, self.score(named[i], ids)) for ids, _ in answers]
         alpha = self.search["length_alpha"]
         candidates = ([ranked(ids, score, self.eos_id, alpha) for ids, score in answers] for answers in found)
         return [best_of(list(answers)) for answers in candidates]

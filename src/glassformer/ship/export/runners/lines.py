@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from probability import probability
@@ -24,9 +24,8 @@ NAMED = 10  # lines, or unknown tokens, that a note names
 
 
 class Row(NamedTuple):
-    """A line of the input: its source and ids (none: its answer is empty), what is unknown, why it is left out."""
+    """A line of the input: its ids (none: its answer is empty), what is unknown, why it is left out."""
 
-    source: str = ""
     ids: Sequence[int] = ()
     unknown: Sequence[str] = ()
     left_out: str = ""
@@ -65,11 +64,10 @@ def best_of(answers: Sequence[Answer]) -> Answer:
 
 
 class Engine(Protocol):
-    """Computes answers, in the order of the rows; with `all_answers` all of the beam, whose scores are `others`."""
+    """Computes the answers to framed sources, in order; with `all_answers` all of the beam (their scores: `others`)."""
 
     def __init__(self, export: Export, options: argparse.Namespace) -> None: ...
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> Iterable[Answer]: ...
-    def decode(self, ids: Sequence[int]) -> str: ...
+    def answer(self, sources: Sequence[Sequence[int]], num_beams: int, *, all_answers: bool) -> list[Answer]: ...
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None: ...
 
@@ -115,7 +113,7 @@ def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
         if "\0" in line:
             raise InputError("NUL character")
         source = export.read(line, as_json=as_json)
-        return Row(source, *export.encode(source)) if source.strip() else Row()
+        return Row(*export.encode(source)) if source.strip() else Row()
     except LeftOutError as error:
         return Row(left_out=str(error))
     except InputError as error:
@@ -124,9 +122,9 @@ def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
 
 def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: argparse.Namespace) -> None:
     """Write the answers to standard output and the notes to standard error. Exits with 4 where rows are left empty."""
-    answers: list[Answer] = []
-    for row, answer in zip(rows, answered(rows, engine, options.beam, all_answers=options.confidence)):
-        text = engine.decode(answer.ids) if engine and row.ids else ""
+    answers = answered(rows, engine, options.beam, all_answers=options.confidence)
+    for row, answer in zip(rows, answers):
+        text = export.target.decode(answer.ids)
         values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
         del values["others"]
         values |= {"left_out": row.left_out} if row.left_out else {}
@@ -137,7 +135,6 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
             values["probability"], plain = p, f"{plain}\t" if p is None else f"{plain}\t{p:.4f}"
         line = json.dumps(values) if options.json else plain
         sys.stdout.buffer.write(f"{line}\n".encode())
-        answers.append(answer)
     sys.stdout.flush()
     for note in notes(rows, answers):
         sys.stderr.write(f"warning: {note}\n")
@@ -145,14 +142,11 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
         sys.exit(EXIT_LEFT_OUT)
 
 
-def answered(
-    rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False
-) -> Iterator[Answer]:
-    """Yield the answer to each row as it is found."""
-    filled = [row for row in rows if row.ids]
-    found = iter(engine.answer(filled, num_beams, all_answers=all_answers) if engine else ())
-    for row in rows:
-        yield next(found) if row.ids else Answer()
+def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False) -> list[Answer]:
+    """Return the answer to each row."""
+    sources = [row.ids for row in rows if row.ids]
+    found = iter(engine.answer(sources, num_beams, all_answers=all_answers) if engine else ())
+    return [next(found) if row.ids else Answer() for row in rows]
 
 
 def notes(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[str]:

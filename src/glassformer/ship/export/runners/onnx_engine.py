@@ -17,7 +17,7 @@ import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the library reports to its maker
 import onnxruntime
-from lines import NOT_FINITE, Answer, Row, best_of, penalty, ranked
+from lines import NOT_FINITE, Answer, best_of, penalty, ranked
 from source import Export
 from text import InputError
 
@@ -29,7 +29,7 @@ class Engine:
     """Encoder and decoder, and the search for the best answer. `threads` batches are computed at once."""
 
     def __init__(self, export: Export, options: argparse.Namespace) -> None:
-        self.threads, self.decode = options.threads, export.target.decode
+        self.threads = options.threads
         session = onnxruntime.SessionOptions()
         session.intra_op_num_threads = 1
         self.encoder, self.decoder = (
@@ -64,21 +64,21 @@ class Engine:
         log_probs, *grown = self.decoder.run(self.outputs, feeds)
         return log_probs.reshape(*last.shape, -1), dict(zip(cache, grown, strict=True))
 
-    def answer(self, rows: Sequence[Row], num_beams: int, *, all_answers: bool = False) -> list[Answer]:
-        """Return the best answer to each row. Sources of almost the same length share batches."""
+    def answer(self, sources: Sequence[Sequence[int]], num_beams: int, *, all_answers: bool) -> list[Answer]:
+        """Return the best answer to each source. Those of almost the same length share batches."""
         by_length: dict[int, list[int]] = {}
-        for i, row in enumerate(rows):
-            multiple = 1 + len(row.ids) // 16
-            by_length.setdefault(-(-len(row.ids) // multiple) * multiple, []).append(i)
+        for i, source in enumerate(sources):
+            multiple = 1 + len(source) // 16
+            by_length.setdefault(-(-len(source) // multiple) * multiple, []).append(i)
         batches = []
         for length, numbers in by_length.items():
             size = max(1, BATCH_POSITIONS // (length * num_beams))
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         n_best = num_beams if all_answers else 1
         with ThreadPoolExecutor(self.threads) as pool:
-            found = pool.map(lambda batch: self.beam_search([rows[i].ids for i in batch], num_beams, n_best), batches)
+            found = pool.map(lambda batch: self.beam_search([sources[i] for i in batch], num_beams, n_best), batches)
             answers = dict(zip(chain(*batches), chain(*found), strict=True))
-        return [answers[i] for i in range(len(rows))]
+        return [answers[i] for i in range(len(sources))]
 
     def beam_search(self, sources: Sequence[Sequence[int]], num_beams: int, n_best: int) -> list[Answer]:
         """Return the best answer to each source. A finished hypothesis keeps its slot; a width of 1 is greedy search.
