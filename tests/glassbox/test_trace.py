@@ -24,6 +24,7 @@ from glassformer.inference.translator import Translator
 from glassformer.ship.storage.weights import build_model
 from tests.glassbox import interpreter
 from tests.glassbox.conftest import make_case, make_model
+from tests.untrained import logits_of
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
 
@@ -62,7 +63,7 @@ def test_the_numbers_of_a_trace_are_those_that_translate(drawn):
         ids = [torch.tensor([[token.id for token in tokens]]) for tokens in (trace.tokens.source, fed)]
         visible = torch.tensor([[token.kind != "pad" for token in trace.tokens.source]])
         with torch.inference_mode():
-            expected = fast(ids[0], visible, ids[1])[0].numpy()
+            expected = logits_of(fast, ids[0], ids[1], visible)[0].numpy()
         np.testing.assert_allclose(trace.array(f"{prefix}logits"), expected, rtol=1e-4, atol=1e-3)
     answer = Translator(model, device="cpu").translate([text], num_beams=2)[0]
     assert trace.translation == answer.text

@@ -29,7 +29,7 @@ def test_recomputing_runs_each_layer_twice(tmp_path):
     calls = []
     for recompute in (False, True):
         run = start(tmp_path / str(recompute), recompute=recompute)
-        hook = run.model.encoder[0].register_forward_pre_hook(lambda *_: calls.append(1))
+        hook = run.model.encoder[0].feed_forward.register_forward_pre_hook(lambda *_: calls.append(1))
         calls.clear()
         run.update([np.arange(4)])
         assert len(calls) == 1 + recompute

@@ -19,6 +19,7 @@ from glassformer.ship.storage.weights import build_model
 from glassformer.text.inputs import compose
 from tests.training.test_loop import PAIRS as ONE_INPUT
 from tests.training.test_loop import settings
+from tests.untrained import logits_of
 
 LANGUAGES = {"a": {"V;PST": "ed", "V;PRS": "s"}, "b": {"V;PST": "te", "V;PRS": "t"}}
 LEMMAS = ("bap", "bok", "dal", "dim", "gup", "gor", "kip", "lam")
@@ -172,9 +173,9 @@ def test_a_model_to_start_from_gets_new_symbols_and_answers_as_before(run, tmp_p
     cells = compose(["bap", "V;PST", "b"])
     with torch.no_grad():
         one, two = (
-            build_model(file)(
+            logits_of(
+                build_model(file),
                 torch.tensor([file.source_tokenizer.frame(file.source_tokenizer.encode(cells))]),
-                None,
                 torch.tensor([file.target_tokenizer.frame(file.target_tokenizer.encode("bapte"))]),
             )
             for file in (old, planned.start)

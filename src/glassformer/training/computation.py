@@ -52,12 +52,3 @@ class Computation:
         loss, sums = losses(rows)
         loss.backward()  # type: ignore[no-untyped-call]
         return sums
-
-
-def computation_of(model: Transformer, settings: Settings, device: torch.device) -> Computation:
-    """Return the fastest way to train a model on a device; the model is changed for it."""
-    try:
-        from glassformer.training.accelerated import Accelerated
-    except ImportError:
-        return Computation(model, settings, device)
-    return Accelerated(model, settings, device)

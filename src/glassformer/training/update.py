@@ -17,7 +17,7 @@ from glassformer.errors import RunError, is_out_of_memory
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.training.checkpoints import Position
-from glassformer.training.computation import computation_of
+from glassformer.training.computation import Computation
 from glassformer.training.objective import TeacherForced, learning_rate
 from glassformer.training.processes import Processes
 
@@ -170,3 +170,12 @@ def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.in
     """
     own = rows[rank::count]
     return (own, 1.0) if len(own) else (rows[:1], 0.0)
+
+
+def computation_of(model: Transformer, settings: Settings, device: torch.device) -> Computation:
+    """Return the fastest way to train a model on a device; the model is changed for it."""
+    try:
+        from glassformer.training.accelerated import Accelerated
+    except ImportError:
+        return Computation(model, settings, device)
+    return Accelerated(model, settings, device)

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer import devices
 from glassformer.devices import autocast, avoid_cudnn, find_device, has_fast_bfloat16, resolve_precision
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
 from glassformer.inference import engines
@@ -396,7 +397,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_auto_is_bfloat16_where_it_is_fast(monkeypatch: pytest.MonkeyPatch, fast: bool) -> None:
-    monkeypatch.setattr(engine_module, "has_fast_bfloat16", lambda _device: fast)
+    monkeypatch.setattr(devices, "has_fast_bfloat16", lambda _device: fast)
     assert resolve_precision(CPU, "auto") == ("bfloat16" if fast else "float32")
     with autocast(CPU, "auto"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == (torch.bfloat16 if fast else torch.float32)
