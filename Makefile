@@ -31,8 +31,8 @@ demo: install
 lessons: $(VENV)/installed-lessons
 	$(BIN)/jupyter lab lessons
 
-$(VENV)/installed-lessons: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lessons]'
+$(VENV)/installed-lessons: $(INSTALLED) requirements-lessons.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-lessons.txt
 	@touch $@
 
 # The documentation as a site, with search: build/site/index.html opens from the folder. Warnings and broken links are errors.
