@@ -24,7 +24,7 @@ import numpy as np
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.ship.storage.container import Arrays, open_container, write_tensors
-from glassformer.ship.storage.records import Calibration, Member, Metrics, TrainingData, read_versions
+from glassformer.ship.storage.records import Calibration, Metrics, Parts, TrainingData
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
@@ -117,28 +117,30 @@ class ModelFile:
         """
         path = find_model(path)
         with open_container(path, FORMAT) as container:
-            parts = container.parts
+            parts = Parts.read(container.parts)
             try:
-                settings = Settings(**_part(parts, "settings"))
-                source, target = tokenizers_from_dict(_part(parts, "tokenizers"))
+                settings = Settings(**parts.settings)
+                source, target = tokenizers_from_dict(parts.tokenizers)
             except (ModelFileError, MissingExtraError):
                 raise
             except GlassformerError as error:
                 what = "the settings in the model file are not valid"
                 raise ModelFileError(what, got=error.what, hint=error.hint) from None
-            data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
-            data.check_inputs(source.inputs)
-            data.check_vocabularies(len(source), len(target))
-            versions = read_versions(_part(parts, "versions"))
-            calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
-            members = _read_members(parts.get("members", []))
-            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
+            parts.data.check_inputs(source.inputs)
+            parts.data.check_vocabularies(len(source), len(target))
+            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(parts.members))
             tensors = container.read()
-            _check_finite(tensors)
-            _check_target_ids(tensors, len(target))
-        own = {name: tensors[name] for name in tensor_shapes(settings.model, len(source), len(target))}
-        found = cls(settings, source, target, own, data, metrics, versions, path, calibration)
-        return replace(found, members=tuple(_member(found, i, one, tensors) for i, one in enumerate(members, 2)))
+            _check_numbers(tensors, len(target))
+        names = tensor_shapes(settings.model, len(source), len(target)).keys()
+        own = {name: tensors[name] for name in names}
+        found = cls(settings, source, target, own, parts.data, parts.metrics, parts.versions, path, parts.calibration)
+        members = []
+        for number, record in enumerate(parts.members, 2):
+            training = settings.training.model_copy(update={"seed": record.seed})
+            seeded = settings.model_copy(update={"training": training})
+            own = {name: tensors[_prefix(number) + name] for name in names}
+            members.append(replace(found, settings=seeded, tensors=own, metrics=record.metrics, calibration=None))
+        return replace(found, members=tuple(members))
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
@@ -230,13 +232,6 @@ def find_model(path: str | Path) -> Path:
     )
 
 
-def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = parts.get(name)
-    if not isinstance(part, dict):
-        raise ModelFileError(f"the file has no {name!r}", expected="a JSON object")
-    return part
-
-
 # Members
 
 
@@ -254,21 +249,6 @@ def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
 def _prefix(number: int) -> str:
     """Return what the names of the tensors of a model begin with: nothing for the first, which is number 1."""
     return "" if number == 1 else f"members.{number}."
-
-
-def _read_members(found: Any) -> list[Member]:
-    """Return the records of the members. Raises ModelFileError for what is not a list of objects."""
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ModelFileError("the file has no valid 'members'", expected="a list of JSON objects")
-    return [Member(**one) for one in found]
-
-
-def _member(file: ModelFile, number: int, record: Member, tensors: Arrays) -> ModelFile:
-    """Return a member of a file from its records and all tensors."""
-    settings = file.settings
-    seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
-    own = {name: tensors[_prefix(number) + name] for name in file.tensors}
-    return replace(file, settings=seeded, tensors=own, metrics=record.metrics, calibration=None)
 
 
 # Names and sizes of the tensors
@@ -326,7 +306,7 @@ def _check_shapes(
     model: ModelSettings,
     source_size: int,
     target_size: int,
-    n_models: int = 1,
+    n_models: int,
 ) -> None:
     """Raise ModelFileError unless a file has exactly the tensors that the settings define, for each of its models."""
     depth = model.n_encoder_layers + model.n_decoder_layers
@@ -343,15 +323,11 @@ def _check_shapes(
             raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
 
 
-def _check_finite(tensors: Arrays) -> None:
+def _check_numbers(tensors: Arrays, target_size: int) -> None:
+    """Raise ModelFileError unless all are finite, and what can be copied are ids of the target vocabulary, or -1."""
     for name, array in tensors.items():
         if not np.isfinite(array).all():
             raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
-
-
-def _check_target_ids(tensors: Arrays, target_size: int) -> None:
-    """Raise ModelFileError unless those of a copy mechanism are ids of the target vocabulary, or -1."""
-    for name, array in tensors.items():
         if name.endswith(TARGET_IDS) and ((array < -1) | (array >= target_size) | (array % 1 != 0)).any():
             raise ModelFileError(
                 f"the tensor {name!r} is not valid", expected=f"whole numbers from -1 to {target_size - 1}"
@@ -365,10 +341,5 @@ def library_versions(
     versions = {"python": platform.python_version()}
     for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = _version(package)
+            versions[package] = metadata.version(package)
     return versions
-
-
-@functools.cache
-def _version(package: str) -> str:
-    return metadata.version(package)  # which parses all that the package says of itself
