@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -38,15 +37,6 @@ def test_it_answers_until_it_is_interrupted(model_path: Path) -> None:
     assert "Traceback" not in rest
 
 
-def test_a_body_that_is_far_too_large_gets_its_answer(model_path: Path) -> None:
-    with commanded("serve", model_path, "--port", "0", "--device", "cpu") as server:
-        address = f"http://127.0.0.1:{server.port}/api/translate"
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(address, data=b"x" * 30_000_000, timeout=GUARD)
-        caught.value.close()
-    assert caught.value.code == 413
-
-
 @pytest.mark.parametrize("host", ["", "\udced\udca0", "a..b", "é" * 64])
 def test_what_is_no_address_is_an_error(host: str) -> None:
     with pytest.raises(RunError):
@@ -65,15 +55,12 @@ def test_who_listens_to_everybody_is_warned_however_it_is_spelled(model_path: Pa
         assert "anybody who reaches this machine can use the model" in server.complaints()
 
 
-def test_a_port_in_use_is_an_error_that_names_another() -> None:
+def test_an_address_that_is_in_use_or_not_ours_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RunError, match="the port is in use") as caught:
             listen("127.0.0.1", port)
     assert f"--port {port + 1}" in str(caught.value)
-
-
-def test_an_address_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(RunError, match="cannot listen there"):
         listen("192.0.2.1", 0)
 
