@@ -91,22 +91,18 @@ class ModelFile:
 
     def save(self, path: str | Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
-        calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
-        members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
-        write_tensors(
-            Path(path),
-            FORMAT,
-            self.all_tensors,
-            {
-                "settings": self.settings.model_dump(mode="json"),
-                "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
-                "data": self.data.to_dict(),
-                "metrics": self.metrics.to_dict(),
-                "versions": self.versions,
-                **calibration,
-                **({"members": members} if members else {}),
-            },
-        )
+        parts: dict[str, Any] = {
+            "settings": self.settings.model_dump(mode="json"),
+            "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
+            "data": self.data.to_dict(),
+            "metrics": self.metrics.to_dict(),
+            "versions": self.versions,
+        }
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.to_dict()
+        if members := [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]:
+            parts["members"] = members
+        write_tensors(Path(path), FORMAT, self.all_tensors, parts)
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFile:
@@ -146,20 +142,17 @@ class ModelFile:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
         tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
         shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+        sizes = {name: math.prod(shape) for name, shape in shapes.items() if name != TARGET_IDS}
 
         def total(*words: str) -> int:
-            return sum(
-                math.prod(shape)
-                for name, shape in shapes.items()
-                if name != TARGET_IDS and any(word in name for word in words)
-            )
+            return sum(size for name, size in sizes.items() if any(word in name for word in words))
 
         return {
             "settings": self.settings.model_dump(mode="json"),
             "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
             "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
             "parameters": {
-                "all": total(""),
+                "all": self.n_parameters,
                 "embeddings and positions": total("embedding", "positions", "output_projection"),
                 "encoder": total("encoder"),
                 "decoder": total("decoder"),
@@ -174,21 +167,15 @@ class ModelFile:
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "seeds": self.seeds,
             "never_trained": {
-                "source": _never_trained(self.source_tokenizer, self.data.source_counts),
-                "target": _never_trained(self.target_tokenizer, self.data.target_counts),
+                side: [
+                    one.vocabulary.pieces[token]
+                    for token, count in enumerate(self.data.counts(side))
+                    if count == 0 and token not in one.vocabulary.special_ids
+                ]
+                for side, one in tokenizers.items()
             },
             "versions": self.versions,
         }
-
-
-def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
-    """Return the tokens of a side that are not in the training data; none if the file has no counts."""
-    vocabulary = tokenizer.vocabulary
-    return [
-        vocabulary.pieces[token]
-        for token, count in enumerate(counts)
-        if count == 0 and token not in vocabulary.special_ids
-    ]
 
 
 def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:

@@ -257,8 +257,10 @@ class RunDirectory:
             if not all(isinstance(text, str) for row in rows for text in row):
                 raise ValueError("a row that is not text")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
-            what = "the held-out rows of the run are damaged"
+            what, expected = (
+                "the held-out rows of the run are damaged",
+                f"a JSON object with {', '.join(columns)} a line",
+            )
             raise RunError(what, where=str(self.held_out), got=str(error), expected=expected) from None
         return rows
 
