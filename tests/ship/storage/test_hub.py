@@ -42,7 +42,7 @@ class Hub(ThreadingHTTPServer):
         self.requests: list[str] = []
 
     def answer(self, path: str) -> Answer:
-        if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?/?", path):
+        if found := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?/?", path):
             return self.describe(*found.groups())
         found = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
         file = self.folders.get((found[1], found[2]), Path("/nowhere")) / found[3] if found else Path("/nowhere")
@@ -50,14 +50,17 @@ class Hub(ThreadingHTTPServer):
             return 200, file.read_bytes(), {"ETag": f'"{digest(file)}"', "X-Repo-Commit": found[2]}
         return refuse("EntryNotFound")
 
-    def describe(self, name: str, revision: str | None) -> Answer:
+    def describe(self, name: str, kind: str | None, revision: str | None) -> Answer:
         if name not in {known for known, _ in self.folders}:
             return refuse("GatedRepo" if name.startswith("gated/") else "RepoNotFound")
         sha = SHA if revision in (None, "main") else revision
         if (name, sha) not in self.folders:
             return refuse("RevisionNotFound")
         files = sorted(self.folders[name, sha].iterdir())
-        described = {"id": name, "sha": sha, "siblings": [{"rfilename": file.name} for file in files]}
+        described: Any = {"id": name, "sha": sha}
+        if kind == "tree":
+            sizes = [{"size": file.stat().st_size, "oid": digest(file)} for file in files]
+            described = [{"type": "file", "path": file.name, **size} for file, size in zip(files, sizes, strict=True)]
         return 200, json.dumps(described).encode(), {"Content-Type": "application/json"}
 
 
