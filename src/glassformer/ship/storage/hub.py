@@ -85,7 +85,7 @@ def _converted(fetched: Fetched) -> Path:
     folder: Path = _library().cached_assets_path("glassformer", namespace=owner, subfolder=f"{name}-{version}")
     path = folder / SAFETENSORS
     if not path.is_file():
-        import_marian(fetched.folder, f"{fetched.name}@{fetched.revision}").save(path)
+        import_marian(fetched.folder).save(path)
     return path
 
 

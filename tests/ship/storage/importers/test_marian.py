@@ -147,7 +147,7 @@ def test_all_files_that_are_missing_are_named(copied: Path, tmp_path: Path) -> N
     message = refused(copied)
     assert "this is not a MarianMT folder" in message
     assert "no source.spm, no vocab.json, no model.safetensors or pytorch_model.bin" in message
-    assert "there is no such folder" in refused(tmp_path / "nothing")
+    assert "this is not a MarianMT folder" in refused(tmp_path / "nothing")
     assert not is_marian(copied)
 
 
