@@ -284,6 +284,7 @@ def test_sinusoids_go_on_past_the_table() -> None:
     model = make(max_length=4)
     source, target = draw_ids(0, 1, 11), draw_ids(1, 1, 9)
     close(logits_of(model, source, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+    assert len(make(max_length=10**12).source_positions.table) == 1024  # however long a sequence may be
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
