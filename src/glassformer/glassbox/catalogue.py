@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from glassformer.glassbox.formulas import FORMULAS
+from glassformer.glassbox.formulas import mathml
 from glassformer.glassbox.schema import Op
 from glassformer.paper.settings import ModelSettings
 
@@ -46,13 +46,16 @@ _KINDS = {
 
 
 @cache
-def _catalogue() -> dict[str, Entry]:
+def _catalogue() -> tuple[dict[str, Entry], dict[str, str]]:
+    """The entries, and the formulas by the same names and by those of departures."""
     kinds = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
-    return {
+    formulas = {name: mathml(formula) for name, formula in kinds.pop("formulas").items()}
+    entries = {
         f"{kind}.{name}": Entry(**fields | {"axes": tuple(fields["axes"])})
-        for kind, entries in kinds.items()
-        for name, fields in entries.items()
+        for kind, named in kinds.items()
+        for name, fields in named.items()
     }
+    return entries, formulas
 
 
 def trace_name(name: str) -> str:
@@ -77,7 +80,8 @@ def _entry(name: str, model: ModelSettings) -> Entry:
         if match := re.fullmatch(form, name):
             key = f"{kind}.{match['name']}"
             own = _departures(model).get(key, key)
-            return replace(_catalogue().get(own) or _catalogue()[key], formula=FORMULAS.get(own, ""))
+            entries, formulas = _catalogue()
+            return replace(entries.get(own) or entries[key], formula=formulas.get(own, ""))
     raise KeyError(name)
 
 

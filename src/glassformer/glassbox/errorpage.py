@@ -14,7 +14,6 @@ from functools import cache
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
-from glassformer.glassbox.coverage import coverage_plot
 from glassformer.glassbox.elements import bdi, element, token_of
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
@@ -116,10 +115,8 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
             yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
         yield "Worst answers", [element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
-    if failures.judged:
-        yield "Coverage", coverage_plot(failures.judged)
     text = "The answers of lowest probability, right or wrong."
-    if not failures.judged:
+    if all(row.answer.probability is None for row in failures.doubtful):
         text = "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives probabilities."
     yield "Most doubtful answers", [element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
