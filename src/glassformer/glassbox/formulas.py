@@ -1,7 +1,7 @@
 """Formulas in MathML, which browsers draw without a library, from a notation like that of LaTeX.
 
-Words are between spaces: a number, a letter or name, or a sign. `{…}` is a group, `x_i`, `x^2` and `x_i^2` have an index
-and a power (`∑_i` has its index below), `\\frac a b` and `\\sqrt a` take the items after them.
+Words are between spaces: a number, a letter or name, or a sign. `{…}` is a group; `x_i`, `x^2` and `x_i^2` have an
+index and a power (`∑_i` has its index below); `\\frac a b` and `\\sqrt a` take the items after them.
 """
 
 from __future__ import annotations
