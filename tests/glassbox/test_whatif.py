@@ -58,9 +58,6 @@ def test_an_edit_is_read_and_written(words, edit):
 def test_every_form_that_is_shown_can_be_read():
     assert [str(parse_edit(form)) for form in FORMS] == list(FORMS)
     assert {type(parse_edit(form)) for form in FORMS} == {type(edit) for edit in WORDS.values()}
-
-
-def test_the_long_name_of_an_attention_will_do():
     assert parse_edit("head encoder.0.self_attention 2 off") == HeadOff("encoder.0.self", 2)
 
 

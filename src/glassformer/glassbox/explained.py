@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, quoted
-from glassformer.glassbox.catalogue import AXES, vocabulary_axis
+from glassformer.glassbox.catalogue import meaning_of, vocabulary_axis
 from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
@@ -270,16 +270,16 @@ class Explained:
         for name, (fed, targets) in rows.items():
             key, labels = f"{name}_key", [token.text for token in fed]
             predicted = None if targets is None else [token.text for token in targets]
-            axes[name] = Axis(len(labels), AXES[name.removeprefix("gold_")], labels, predicted)
-            axes[key] = Axis(len(labels), AXES[key.removeprefix("gold_")], labels)
+            axes[name] = Axis(len(labels), meaning_of(name), labels, predicted)
+            axes[key] = Axis(len(labels), meaning_of(key), labels)
         features = ("d_model", "d_k", "d_v", "d_ff", *(["max_length"] if model.positions == "learned" else []))
         widths = {name: getattr(model, name) for name in features}
         widths |= {"head": model.n_heads, **{f"heads_{name}": model.n_heads * widths[name] for name in ("d_k", "d_v")}}
-        axes |= {name: Axis(length, AXES[name]) for name, length in widths.items()}
+        axes |= {name: Axis(length, meaning_of(name)) for name, length in widths.items()}
         for side in ("source", "target"):
             name = vocabulary_axis(side, model)
             pieces = list(self._tokenizer(side).vocabulary.pieces)
-            axes[name] = Axis(len(pieces), AXES[name], pieces)
+            axes[name] = Axis(len(pieces), meaning_of(name), pieces)
         return axes
 
     def _specials(self, side: Side) -> dict[str, int]:
