@@ -250,7 +250,6 @@ def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
                     for part in (_element("dt", name), _element("dd", *parts))
                 ),
             ),
-            *_doubts(answer),
             _element(
                 "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
             ),
@@ -271,25 +270,14 @@ def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
 
 
 def _tokens(answer: Translation) -> Iterator[Element]:
-    """Yield the tokens, marked by how probable they are."""
-    for token, score in zip(answer.tokens, answer.token_scores, strict=False):
-        doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
-        title = f"probability {_probability(score)}"
-        yield _element("bdi", token, {"class": f"token doubt {doubt}"}, title=title)
-
-
-def _doubts(answer: Translation) -> Iterator[Element]:
-    """Yield a table of the tokens with their probabilities, folded."""
-    if not answer.token_scores:  # the answer to an empty text
-        return
+    """Yield the tokens, marked by how probable they are, and the probability of those in doubt."""
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
-    rows = (
-        _element("tr", _element("th", _token_of(token), scope="row"), _number(_probability(score)))
-        for token, score in zip(tokens, answer.token_scores, strict=True)
-    )
-    head = _element("tr", *(_element("th", name, scope="col") for name in ("token", "probability")))
-    table = _element("table", _element("thead", head), _element("tbody", *rows))
-    yield _element("details", _element("summary", "probability of each token"), table)
+    for token, score in zip(tokens, answer.token_scores, strict=False):
+        doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
+        text = _probability(score)
+        yield _element("bdi", token, {"class": f"token doubt {doubt}"}, title=f"probability {text}")
+        if doubt != "none":
+            yield _element("small", f" {text} ")
 
 
 def _certainty(answer: Translation) -> str:
