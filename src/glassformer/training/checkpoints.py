@@ -28,7 +28,9 @@ class Position:
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
     the number of validations since the best one, `right` that of the last ones in a row with every answer right and no
-    lower loss. `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
+    lower loss. `rate_factor` multiplies the learning rate of the schedule. `max_tokens` limits the tokens of a part of
+    a batch (padded, the longer side) once one did not fit into memory. `batch_parts` is the number of parts that are
+    computed at the same time; None where they are not.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -44,10 +46,6 @@ class Position:
     rate_factor: float = 1.0
     max_tokens: int | None = None
     batch_parts: int | None = None
-
-    def go_to(self, other: Position) -> None:
-        """Take the values of another position."""
-        vars(self).update(vars(other))
 
 
 class SavedRun(BaseModel):
@@ -83,7 +81,8 @@ def save_resume(
     if not processes.is_first:
         return
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
-    for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
+    for name, parameter in model.named_parameters():
+        state = optimizer.state.get(parameter, {})
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
     for rank, states in enumerate(gathered):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
@@ -184,7 +183,3 @@ def _read(path: Path) -> tuple[Arrays, SavedRun]:
         place, got, expected = first_fault(error)
         what = f"{place!r} in the resume file is not valid"
         raise ModelFileError(what, where=str(path), got=got, expected=expected) from None
-
-
-def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    return [optimizer.state.get(parameter, {}) for group in optimizer.param_groups for parameter in group["params"]]
