@@ -77,7 +77,11 @@ def save_resume(
 
     All processes of a run must call it, and the first one writes.
     """
-    gathered = processes.gather(_random_states(_device_of(model)))
+    device = next(model.parameters()).device
+    states = {"random.cpu": torch.get_rng_state().numpy()}
+    if device.type == "cuda":
+        states["random.cuda"] = torch.cuda.get_rng_state(device).numpy()
+    gathered = processes.gather(states)
     if not processes.is_first:
         return
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
@@ -87,17 +91,6 @@ def save_resume(
     for rank, states in enumerate(gathered):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
     write_tensors(path, RESUME_FORMAT, tensors, run.model_dump(mode="json"), previous=_previous(path))
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-def _random_states(device: torch.device) -> Arrays:
-    states = {"random.cpu": torch.get_rng_state().numpy()}
-    if device.type == "cuda":
-        states["random.cuda"] = torch.cuda.get_rng_state(device).numpy()
-    return states
 
 
 def read_resume(path: Path) -> SavedRun:
@@ -148,7 +141,7 @@ def load_resume(
     own = f".{processes.rank}" if processes.rank else ""
     if f"random.cpu{own}" in tensors:
         torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{own}"]))
-    if f"random.cuda{own}" in tensors and (device := _device_of(model)).type == "cuda":
+    if f"random.cuda{own}" in tensors and (device := next(model.parameters()).device).type == "cuda":
         torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]), device)
     return saved_run
 

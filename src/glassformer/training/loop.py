@@ -278,15 +278,6 @@ class Run:
         self._meter.skipped_in_a_row = 0
         return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
 
-    def _skipped(self, update: Update) -> Skipped:
-        sources = self.prepared.train.source
-        rows = np.concatenate(update.batches)
-        texts = [
-            self.prepared.source_tokenizer.decode(sources.packed(rows[i : i + 1]).tolist())
-            for i in range(min(3, len(rows)))
-        ]
-        return Skipped(update.step, self.position.seconds, len(rows), tuple(texts))
-
     # Events and files
 
     def _progress(self) -> Iterator[Event]:
@@ -294,7 +285,10 @@ class Run:
         position = self.position
         means, skipped = self._meter.read()
         for update in skipped:
-            yield self._skipped(update)
+            rows, sources = np.concatenate(update.batches), self.prepared.train.source
+            ids = [sources.packed(rows[i : i + 1]).tolist() for i in range(min(3, len(rows)))]
+            texts = tuple(map(self.prepared.source_tokenizer.decode, ids))
+            yield Skipped(update.step, position.seconds, len(rows), texts)
         if means:
             rate = self.updater.learning_rate
             yield Progress(position.step, position.seconds, epoch=position.epoch, learning_rate=rate, **means)

@@ -111,7 +111,13 @@ class Updater:
                     raise
                 largest = max((rows for rows, _ in parts), key=lambda rows: (self._tokens_of(rows), -len(rows)))
                 if len(largest) == 1:
-                    raise self._too_large(largest) from error
+                    raise RunError(
+                        f"not enough memory on {self.device} for a single row",
+                        where=f"step {self.position.step + 1:,}",
+                        got=f"{self._longest(largest):,} tokens on its longer side",
+                        hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
+                        "data.max_source_length and data.max_target_length",
+                    ) from error
                 of_one = max(self._longest(rows) for rows, _ in parts)
                 self.position.max_tokens = max(self._tokens_of(largest) // 2, of_one)
             self.optimizer.zero_grad()  # a part of the gradient may be there already
@@ -151,15 +157,6 @@ class Updater:
     def _tokens_of(self, rows: NDArray[np.int64]) -> int:
         """Return the padded tokens of the longer side of some rows, which training.batch_tokens limits in a batch."""
         return len(rows) * self._longest(rows)
-
-    def _too_large(self, rows: NDArray[np.int64]) -> RunError:
-        return RunError(
-            f"not enough memory on {self.device} for a single row",
-            where=f"step {self.position.step + 1:,}",
-            got=f"{self._longest(rows):,} tokens on its longer side",
-            hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
-            "data.max_source_length and data.max_target_length",
-        )
 
 
 def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.int64], float]:
