@@ -6,7 +6,6 @@ import random
 import string
 import unicodedata
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 from glassformer.before.advise import Advice, advise
 from glassformer.before.recipes.overrides import flat, merge
 from glassformer.data.datasets import dates
-from glassformer.data.tables import Pair, read_table
-from glassformer.paper.settings import DataSettings, Settings
+from glassformer.data.tables import Pair
+from glassformer.paper.settings import Settings
 from glassformer.text.inputs import compose, inputs_of
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
@@ -109,14 +108,6 @@ def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
     Settings(**merge(advise(turned_rows, shared).settings, {"model": {"tied_embeddings": "all"}}, shared))
 
 
-@pytest.mark.parametrize(
-    "letters", ["éèàôçü", "àáảãạăằắẳẵặâầấẩẫậđèéẻẽẹêềếểễệìíỉĩịòóỏõọôồốổỗộơờớởỡợùúủũụưừứửữựỳýỷỹỵ", ""]
-)
-def test_accents_are_no_reason_to_take_letters_apart(letters: str) -> None:
-    rows = [Pair(f"{word(random.Random(i))}{letters}" * bool(letters), "x") for i in range(300)]
-    assert "normalization" not in advise(rows).settings["tokens"]["source"]
-
-
 def test_bleu_is_no_metric_for_short_targets() -> None:
     """Subwords that were asked for: without four words BLEU is 0, even if all is right."""
     given = {"tokens": {"source": {"kind": "subwords"}, "target": {"kind": "subwords"}}}
@@ -158,13 +149,6 @@ def test_each_kind_of_table_gets_its_tokens_a_reason_for_each_choice_and_room_fo
         kind = (settings.tokens.source, settings.tokens.target)[side].kind
         length = len if kind == "characters" else lambda text: len(text.split())
         assert max(length(pair[side]) for pair in pairs) <= limit
-
-
-def test_the_longest_row_gets_room_up_to_what_memory_bears():
-    pairs = [*dates_table(), Pair("1" * 300, "2"), Pair("3", "4" * 5000)]
-    settings = Settings(**advise(pairs).settings)
-    assert settings.data.max_source_length >= 300
-    assert settings.data.max_target_length == 512
 
 
 def test_subwords_share_a_vocabulary_only_where_the_alphabets_do():
@@ -309,18 +293,3 @@ def test_the_order_of_rows_is_no_reason():
     for pairs in (commands(), open_rows(), turned):
         orders = pairs, pairs[1:] + pairs[:1], random.Random(2).sample(pairs, len(pairs))
         assert len({str(advise(rows).settings) for rows in orders}) == 1
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        ("g2p/fre_train.tsv", ("characters", "words")),
-        ("cogs/train.tsv", ("words", "words")),
-        ("tatoeba_en_nl/train.tsv", ("subwords", "subwords")),
-    ],
-)
-def test_real_tables_get_the_tokens_that_people_would_choose(data_dir: Path, path, wanted):
-    advice = advise(read_table(str(data_dir / path), DataSettings(source=0, target=1)).pairs)
-    assert kinds(advice) == wanted
-    Settings(**advice.settings)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.members import train
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, RunError, SettingsError, TextError, UsageError
-from glassformer.paper.settings import DataSettings, Settings
+from glassformer.paper.settings import DataSettings
 from tests.cli.conftest import write_csv
 from tests.tiny import OVERRIDES
 
@@ -123,13 +122,6 @@ def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_p
     without = plan(doubled, tmp_path / "run")
     assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
     assert with_audit.prepared.fingerprint == without.prepared.fingerprint
-
-
-def test_train_is_the_short_form(tmp_path, table):
-    run = train(table, out=tmp_path / "run", overrides=TINY, device="cpu")
-    assert run.settings == plan(table, tmp_path / "run", overrides=TINY).settings
-    with pytest.raises(UsageError, match="settings are complete already"):
-        train(table, Settings(), tmp_path / "run", overrides=TINY)
 
 
 @pytest.mark.parametrize(

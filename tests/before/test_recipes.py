@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tomllib
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 from glassformer.before.advise import advise
 from glassformer.before.recipes import description, find_recipe, list_recipes
 from glassformer.before.recipes.overrides import merge, read_recipe
-from glassformer.data.tables import Pair, read_table
+from glassformer.data.tables import Pair
 from glassformer.errors import SettingsError
-from glassformer.paper.settings import DataSettings, Settings
+from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import count_parameters
 from glassformer.text import Tokenizer, ascii68, learn_both
 
@@ -101,19 +100,6 @@ def test_the_recipes_of_68_characters_have_that_vocabulary_on_both_sides_and_d_m
     assert (model.d_model, model.n_heads * model.d_v, model.tied_embeddings) == (16, 16, "none")
 
 
-def test_the_recipe_of_words_reads_a_csv_with_quoted_commas_and_trains_unk(tmp_path: Path) -> None:
-    table = tmp_path / "pairs.csv"
-    rows = ['"first, second",one two', "second first,two one", '"first, first",one one', "rare first,once one"]
-    table.write_text("source,target\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    pairs = read_table(table, DataSettings()).pairs
-    source, target = tokenizers_of("words", [(pair.source, pair.target) for pair in pairs])
-    assert source.vocabulary.specials.keys() == {"<pad>", "<bos>", "<eos>", "<unk>"}
-    assert source.split("first, second") == ["first,", "second"]
-    assert source.tokens(source.frame(source.encode("rare first,"))) == ["<bos>", "<unk>", "first,", "<eos>"]
-    assert [source.tokens(source.encode(pair.source)) for pair in pairs][3] == ["<unk>", "first"]
-    assert set(target.vocabulary.ordinary) == {"one", "two"}
-
-
 # How they are found
 
 
@@ -131,12 +117,6 @@ def test_an_existing_file_has_priority_over_a_name(tmp_path: Path, monkeypatch: 
     assert read_recipe(find_recipe("g2p")) == {"training": {"steps": 3}}
     (tmp_path / "scan").mkdir()
     assert find_recipe("scan") == list_recipes()["scan"]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_a_file_too(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert find_recipe(str(tmp_path / "pipe")) == tmp_path / "pipe"
 
 
 @pytest.mark.parametrize(

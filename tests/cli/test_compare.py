@@ -9,7 +9,6 @@ import pytest
 
 from glassformer.cli.compare import _paths
 from tests.cases import cipher
-from tests.cli.conftest import ROWS
 
 
 def found_of(call, *words: object) -> dict:
@@ -149,22 +148,3 @@ def test_the_column_of_answers_is_scored_and_paired_by_the_sources_that_are_besi
     gold, answers = table_of(tmp_path / "gold.csv", GOLD), table_of(tmp_path / "answers.csv", rows)
     found = found_of(call, answers, answers, gold)
     assert found["metrics"]["exact_match"]["a"] == n_right / 40
-
-
-def test_answers_without_a_source_of_the_table_are_refused(call, tmp_path, table_of):
-    gold = table_of(tmp_path / "gold.csv", GOLD)
-    answers = table_of(tmp_path / "answers.csv", [("word", "translation"), *GOLD[2:]])
-    answer = call("compare", answers, answers, gold)
-    assert answer.code == 1
-    assert "no answer to 1 source of the table" in answer.err
-    assert repr(GOLD[1][0]) in answer.err
-
-
-def test_what_translate_wrote_for_a_table_without_a_header_is_compared(call, run, tmp_path, table_of):
-    gold = table_of(tmp_path / "gold.tsv", [])
-    gold.write_text("".join(f"{i}\t{x}\t{y}\n" for i, (x, y) in enumerate(ROWS[:40])))
-    for name, keep in (("one.tsv", ()), ("two.tsv", ("--keep", "1")), ("three.csv", ("--keep", "1,2"))):
-        assert call("translate", run, gold, "--column", "1", *keep, "--out", tmp_path / name).code == 0
-        found = found_of(call, tmp_path / name, run, gold, "--source", "1", "--target", "2")
-        assert found["metrics"]["exact_match"]["difference"] == 0
-        assert (found["won_by_a"], found["won_by_b"]) == (0, 0)

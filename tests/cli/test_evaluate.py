@@ -80,19 +80,6 @@ def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call
     assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):
-    table = table_of(tmp_path / "t.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
-    there = (table / "errors.html", table, tmp_path)
-    for path in there:
-        answer = call("evaluate", run, table, "--report", path, "--overwrite")
-        assert answer.code != 0
-        assert answer.out == ""
-        assert "Traceback" not in answer.err
-    same = call("evaluate", run, table, "--report", tmp_path / "x", "--ledger", tmp_path / "x")
-    assert (same.code, same.out) == (2, "")
-    assert "a file that this command reads or writes too" in same.err
-
-
 def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, few):
     answer = call("evaluate", run, few)
     assert answer.code == 0
@@ -123,15 +110,6 @@ def test_how_the_rows_were_grouped_is_said_with_the_nearest_target_of_wrong_answ
     alone = call("evaluate", run, two_answers, "--no-group").out
     assert "6 of 6 rows" in alone
     assert "sources" not in alone
-
-
-def test_train_tests_in_the_same_way(tmp_path, call, small, table, two_answers):
-    words = ("train", table, "--test", two_answers, "--out", tmp_path / "run", *small(training__steps="2"))
-    answer = call(*words)
-    assert answer.code == 0, answer.err
-    assert "6 rows, 4 sources, 2 of them with several targets" in answer.out
-    report = json.loads(call(*words, "--overwrite", "--json", "--quiet").out)["test"]
-    assert report["rows"] == {"read": 6, "scored": 6, "items": 4, "items_with_several_references": 2}
 
 
 def test_the_bleu_tokenizer_is_in_the_signature(call, run, few):
@@ -234,15 +212,6 @@ def test_score_gives_the_log_probability_of_each_row(call, run, few, translator)
         assert float(figure) == pytest.approx(each.score, abs=1e-3)
 
 
-def test_score_as_json_has_every_token_and_they_add_up(call, run, few):
-    answer = call("score", run, few, "--json", "--quiet")
-    objects = [json.loads(line) for line in answer.out.splitlines()]
-    assert [each["row"] for each in objects] == list(range(1, 25))
-    for each in objects:
-        assert each["score"] == pytest.approx(sum(score for _, score in each["tokens"]), abs=1e-4)
-        assert "".join(token for token, _ in each["tokens"]) == each["target"] + "<eos>"
-
-
 def test_the_suspects_are_the_rows_whose_target_is_less_probable_than_the_answer(
     tmp_path, call, run, table_of, translator
 ):
@@ -291,10 +260,3 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 line were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
-
-
-def test_a_huge_text_is_shortened_on_the_terminal_and_not_in_json(call, run, tmp_path, table_of):
-    table = table_of(tmp_path / "t.csv", [("source", "target"), ("1845-01-05", "x" * 50_000)])
-    assert len(call("evaluate", run, table, "--beam", "1").out) < 5_000
-    (example,) = json.loads(call("evaluate", run, table, "--beam", "1", "--json").out)["examples"]
-    assert example["gold"] == "x" * 50_000

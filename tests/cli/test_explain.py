@@ -82,18 +82,6 @@ def test_the_names_of_all_tensors_can_be_listed(call, run):
     assert printed.out.split() == ["name", *dict.fromkeys(listed)]
 
 
-def test_the_source_can_be_padded(call, run, expected):
-    padded = Trace.loads(call("explain", run, TEXT, "--pad-to", "20", "--json").out)
-    assert [token.kind for token in padded.tokens.source] == [
-        *(token.kind for token in expected.tokens.source),
-        *["pad"] * 8,
-    ]
-    assert padded.translation == expected.translation
-    assert call("explain", run, TEXT, "--pad-to", "20").out.count("<pad>") == 8
-    shorter = Trace.loads(call("explain", run, TEXT, "--pad-to", "3", "--json").out)
-    assert shorter.tokens == expected.tokens
-
-
 def test_a_given_target_and_an_edit_have_a_line_each(call, run):
     edits = ["attention decoder.0.cross off", "token 2=0"]
     answer = call("explain", run, TEXT, "--target", "July 20, 1969", "--edit", edits[0], "--edit", edits[1])

@@ -107,12 +107,3 @@ def test_a_group_that_cannot_be_used_is_an_error_without_a_file(tmp_path, call, 
         assert (answer.code, answer.out) == (code, "")
         assert part in answer.err
         assert not (tmp_path / "parts").exists()
-
-
-def test_files_of_one_name_get_numbers(tmp_path, call, table_of):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        table_of(tmp_path / name / "t.csv", [("source", "target"), *((name + str(n), "x") for n in range(9))])
-    answer = call("split", tmp_path / "*/t.csv", "--out", tmp_path / "parts", "-q")
-    assert answer.code == 0, answer.err
-    assert [path.name for path in sorted((tmp_path / "parts" / "train").iterdir())] == ["00001-t.csv", "00002-t.csv"]

@@ -46,17 +46,6 @@ def test_a_text_file_in_and_a_text_file_out(tmp_path, call, run, answers):
     assert (tmp_path / "deep" / "out.txt").read_text(encoding="utf-8").splitlines() == answers
 
 
-def test_an_output_that_is_there_stays_unless_overwrite_is_said(tmp_path, call, run, answers):
-    out = tmp_path / "out.txt"
-    out.write_text("mine", encoding="utf-8")
-    answer = call("translate", run, "-", "--out", out, stdin=AS_BYTES)
-    assert answer.code == 1
-    assert "the output exists already; nothing was written" in answer.err
-    assert out.read_text(encoding="utf-8") == "mine"
-    assert call("translate", run, "-", "--out", out, "--overwrite", stdin=AS_BYTES).code == 0
-    assert out.read_text(encoding="utf-8").splitlines() == answers
-
-
 @pytest.mark.parametrize("column", ["date", "1"])
 def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, table_of, answers, column):
     cells = [("id", "date"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
@@ -144,14 +133,6 @@ def test_answers_that_were_cut_are_named(call, run):
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
 
 
-def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_path, call, run):
-    (tmp_path / "file").write_text("")
-    answer = call("translate", run, tmp_path / "no input", "--out", tmp_path / "file" / "answers.txt")
-    assert (answer.code, answer.out) == (1, "")
-    assert "cannot write the file" in answer.err
-    assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
-
-
 @pytest.mark.parametrize("option", [["--header"], ["--ledger", "lost.jsonl"]])
 def test_plain_lines_have_no_options_of_tables(call, run, option):
     answer = call("translate", run, "-", *option, stdin=AS_BYTES)
@@ -194,25 +175,6 @@ def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, ru
     ]
     quiet = call("translate", run, table, "--column", 0, "--quiet")
     assert (quiet.out, quiet.err) == (answer.out, "")
-
-
-def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, call, run):
-    table = tmp_path / "h.tsv"
-    table.write_text(f"{'1' * 80}\tb\t{'c' * 70}" + "\td" * 20 + "\n")
-    answer = call("translate", run, table, "--column", 1)
-    first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
-    assert f"the first row was read as data: {first} (otherwise: --header)\n" in answer.err
-    assert "(TSV, without a header)" in answer.err
-
-
-def test_a_ledger_is_not_the_output(tmp_path, call, run):
-    table = tmp_path / "h.csv"
-    table.write_text("iso,x\n1845-01-05,a\n")
-    both = tmp_path / "both"
-    answer = call("translate", run, table, "--column", "iso", "--out", both, "--ledger", both)
-    assert (answer.code, answer.out) == (2, "")
-    assert "a file that this command reads or writes too" in answer.err
-    assert not both.exists()
 
 
 def test_several_answers_asked_for_by_set_are_never_left_out(call, run):

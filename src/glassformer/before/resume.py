@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.before.notices import Notice, NoticeKind
+from glassformer.before.notices import Notice
 from glassformer.before.recipes.overrides import flat, merge, read_recipe
 from glassformer.data.tables import Table
 from glassformer.errors import RunError, SettingsError, UsageError
@@ -56,7 +56,7 @@ def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Pro
         _check_recipe(directory.recipe, before, after)
     changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in found.items())
     continues = f"continues after step {step:,}, from the weights of that step (not the best ones), with changes:"
-    texts: dict[NoticeKind, str | None] = {
+    texts = {
         "damaged checkpoint": saved.damage
         and f"the newest checkpoint is damaged ({saved.damage}); "
         f"the run continues from the one before it, after step {step:,}",

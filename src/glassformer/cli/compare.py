@@ -30,9 +30,7 @@ def compare(
     bleu_tokenize: opt.BleuTokenize = "13a",
     no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Compare two models on a table: each metric of both, the difference with its 95 % interval, and p.
 

@@ -31,7 +31,7 @@ def demo(
     reporter: Reporter,
     out: Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
     device: Device = "auto",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 

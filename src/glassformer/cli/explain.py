@@ -18,9 +18,7 @@ from glassformer.cli.options import Beam, Columns, InputValues, Model, SetDecodi
 from glassformer.errors import QUOTED, RunError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from glassformer.glassbox.run_records import HeadEffects
     from glassformer.glassbox.schema import Axis, Token, Trace
-    from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS = (".weight", ".bias", ".table")
 """The ends of the names of weights, which a trace leaves out by default."""
@@ -32,36 +30,32 @@ def explain(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file that works offline.")
+        Path | None, typer.Option(help="Write the page that shows all of it, as one file that works offline.")
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, typer.Option("--target", help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, typer.Option(help="A gold target: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(
-            "--tensor", help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."
-        ),
+        typer.Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
     ] = None,
     head: Annotated[
-        int | None, typer.Option("--head", min=0, help="Print only this head of --tensor; heads count from 0.")
+        int | None, typer.Option(min=0, help="Print only this head of --tensor; heads count from 0.")
     ] = None,
     edit: Annotated[
         list[str] | None,
-        typer.Option("--edit", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
+        typer.Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: Annotated[
-        int, typer.Option("--pad-to", min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+        int, typer.Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
     ] = 0,
     heads: Annotated[
         str | None,
         typer.Option(
-            "--heads",
-            metavar="TABLE",
-            help="Measure exact match on this table without each head, for --html and --json.",
+            metavar="TABLE", help="Measure exact match on this table without each head, for --html and --json."
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
@@ -75,8 +69,13 @@ def explain(
     positions off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 · patch encoder.0 row 2 …
     """
     whole_trace = html is not None or (reporter.as_json and tensor is None)
-    _check_options(tensor, head, heads, whole_trace=whole_trace)
+    if head is not None and tensor in (None, LIST):
+        raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
+    if heads is not None and not whole_trace:
+        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE")
     check_output(html, "--html", overwrite=overwrite)
+    from glassformer.glassbox.evidence import head_effects
+    from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain as explain_text
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -96,49 +95,26 @@ def explain(
         **options,
     )
     if heads is not None:
-        trace = replace(trace, heads=_measure_heads(reporter, file, heads, options))
+        pairs = Columns().read(reporter, heads, file)
+        decoding = file.settings.decoding.override(options)
+        effects = head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
+        trace = replace(trace, heads=effects)
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
-        _write_page(reporter, trace, html)
+        written = write_report(trace, html)
+        reporter.success(f"wrote {html} ({written.n_bytes / 1e6:.1f} MB)")
+        if written.left_out:
+            left_out = "; ".join(written.left_out)
+            reporter.warn(f"left out to stay below 20 MB: {left_out}. glassformer serve can make edits")
     if tensor is not None:
         _print_tensor(reporter, trace, tensor, head)
-    elif reporter.as_json or html is None:
-        _print_trace(reporter, trace)
+    elif reporter.as_json:
+        sys.stdout.write(trace.dumps() + "\n")
+    elif html is None:
+        for line in _summary(trace):
+            print_line(line)
     if not trace.passed:
         raise RunError("the logits are not those of PyTorch", got=f"a difference of {trace.check.largest:.1e}")
-
-
-def _check_options(tensor: str | None, head: int | None, heads: str | None, *, whole_trace: bool) -> None:
-    if head is not None and tensor in (None, LIST):
-        raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
-    if heads is not None and not whole_trace:
-        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE")
-
-
-def _measure_heads(reporter: Reporter, file: ModelFile, table: str, options: dict[str, Any]) -> HeadEffects:
-    """Exact match on a table, with the columns of the model, without each head."""
-    from glassformer.glassbox.evidence import head_effects
-
-    pairs = Columns().read(reporter, table, file)
-    decoding = file.settings.decoding.override(options)
-    return head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
-
-
-def _write_page(reporter: Reporter, trace: Trace, path: Path) -> None:
-    from glassformer.glassbox.report import write_report
-
-    written = write_report(trace, path)
-    reporter.success(f"wrote {path} ({written.n_bytes / 1e6:.1f} MB)")
-    if written.left_out:
-        reporter.warn(f"left out to stay below 20 MB: {'; '.join(written.left_out)}. glassformer serve can make edits")
-
-
-def _print_trace(reporter: Reporter, trace: Trace) -> None:
-    if reporter.as_json:
-        sys.stdout.write(trace.dumps() + "\n")
-        return
-    for line in _summary(trace):
-        print_line(line)
 
 
 def _summary(trace: Trace) -> Iterator[str]:

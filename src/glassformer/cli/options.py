@@ -6,9 +6,8 @@ An `OptionGroup` has options with what they decide.
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -72,7 +71,6 @@ class Computing(OptionGroup):
     precision: Annotated[
         str,
         typer.Option(
-            "--precision",
             help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
             rich_help_panel=COMMON,
         ),
@@ -121,7 +119,7 @@ class Columns(OptionGroup):
 
     source: Annotated[
         list[str] | None,
-        typer.Option("--source", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
+        typer.Option(help="Source column: a name, or a position from 0 (repeatable: several texts)."),
     ] = None
     features: Annotated[
         list[str] | None,
@@ -132,7 +130,7 @@ class Columns(OptionGroup):
             "(repeatable).",
         ),
     ] = None
-    target: Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")] = None
+    target: Annotated[str | None, typer.Option(help="Target column: a name, or a position from 0.")] = None
     header: Header = None
     bad_rows: BadRows = None
 
@@ -193,12 +191,7 @@ def header_setting(header: bool | None) -> str | None:
     return None if header is None else "yes" if header else "no"
 
 
-class Side(StrEnum):
-    """A tokenizer and an embedding of a model."""
-
-    source = "source"
-    target = "target"
-
+Side = Literal["source", "target"]
 
 # Search
 
@@ -226,11 +219,11 @@ class Training(Columns):
     """The settings of a training, and where it starts."""
 
     valid: Annotated[
-        str | None, typer.Option("--valid", metavar="TABLE", help="A table to validate on (default: held-out rows).")
+        str | None, typer.Option(metavar="TABLE", help="A table to validate on (default: held-out rows).")
     ] = None
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
+        typer.Option(help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
     ] = None
     assignments: Annotated[
         list[str] | None,
@@ -241,19 +234,13 @@ class Training(Columns):
     ] = None
     init: Annotated[
         Path | None,
-        typer.Option(
-            "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local
-        ),
+        typer.Option(metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local),
     ] = None
     device: Device = "auto"
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
-    ] = None
+    precision: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.", rich_help_panel=COMMON)] = None
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed", min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON
-        ),
+        typer.Option(min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON),
     ] = None
 
     def overrides(self) -> dict[str, Any]:

@@ -45,13 +45,12 @@ def translate(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            "--ledger",
-            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
+            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
+    column: Annotated[str | None, typer.Option(help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,24 +62,19 @@ def translate(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
+        typer.Option(metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
     ] = None,
     header: opt.Header = None,
     prefix: Annotated[
         str | None,
         typer.Option(
-            "--prefix",
-            metavar="TEXT",
-            help="The forced start of every answer; in a table, the column with that of each row.",
+            metavar="TEXT", help="The forced start of every answer; in a table, the column with that of each row."
         ),
     ] = None,
-    nbest: Annotated[
-        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
-    ] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Number of answers for each line, as JSON Lines.")] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option(
-            "--min-confidence",
             min=0,
             max=1,
             metavar="P",
@@ -94,37 +88,30 @@ def translate(
     ] = False,
     must_match: Annotated[
         str | None,
-        typer.Option(
-            "--must-match", metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."
-        ),
+        typer.Option(metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."),
     ] = None,
     choices: Annotated[
-        Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
+        Path | None, typer.Option(metavar="FILE", help="A file with all possible answers, one a line.")
     ] = None,
     lexicon: Annotated[
         str | None,
-        typer.Option(
-            "--lexicon", metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."
-        ),
+        typer.Option(metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."),
     ] = None,
     ensemble: opt.Ensemble = None,
     beam: opt.Beam = None,
     long: Annotated[
         str,
         typer.Option(
-            "--long",
             help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
             "split (prose, at its sentences). A row without an input of the model: an error with stop, else left "
-            "empty.",
+            "empty."
         ),
     ] = "skip",
     assignments: opt.SetDecoding = None,
     device: opt.Device = "auto",
     on: Annotated[
         str | None,
-        typer.Option(
-            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
-        ),
+        typer.Option(metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."),
     ] = None,
 ) -> None:
     """Translate lines of text, or a column of a table.
@@ -192,6 +179,7 @@ def _standard_input() -> BinaryIO:
 
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
+    from glassformer.inference.allowed import UNMATCHED
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
 
@@ -207,7 +195,17 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             if job.search.lexicon:
                 rows = counted(progress.from_lexicon, "row was", "rows were")
                 reporter.print(f"{rows} answered from the lexicon")
-            _warn_about(reporter, progress)
+            warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
+            warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
+            warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
+            if progress.held_back:
+                rows = counted(progress.held_back, "row is", "rows are")
+                reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
+            left_out = progress.left_out
+            if left_out.count:
+                rows = counted(left_out.count, "row was", "rows were")
+                hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
+                reporter.warn(f"{rows} left empty: {left_out}{hint}")
             if file is not None and file.record.exists():
                 reporter.print(f"{progress.rows:,} rows are done, in {file.part}; --resume continues")
     return progress
@@ -227,20 +225,3 @@ def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Pat
     print_ledger(reporter, opened, ledger)
     if n_empty := len(opened.ledger.entries):
         reporter.warn(f"{counted(n_empty, 'row has no cell and gets', 'rows have no cell and get')} an empty line")
-
-
-def _warn_about(reporter: Reporter, progress: Progress) -> None:
-    """Warn about unknown tokens, texts unlike the training, answers that were cut off, rows that were left empty."""
-    warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
-    warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
-    warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
-    if progress.held_back:
-        rows = counted(progress.held_back, "row is", "rows are")
-        reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
-    from glassformer.inference.allowed import UNMATCHED
-
-    left_out = progress.left_out
-    if left_out.count:
-        rows = counted(left_out.count, "row was", "rows were")
-        hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
-        reporter.warn(f"{rows} left empty: {left_out}{hint}")
