@@ -9,7 +9,7 @@ import pytest
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.errors import ColumnError, RunError, SettingsError, TextError, UsageError
+from glassformer.errors import ColumnError, RunError, SettingsError, TextError
 from glassformer.paper.settings import DataSettings
 from tests.cli.conftest import write_csv
 from tests.tiny import OVERRIDES
@@ -48,15 +48,6 @@ def test_a_path_a_table_and_pairs_are_planned_alike(tmp_path, table):
     plans = [plan(pairs, tmp_path / "run") for pairs in (table, str(table), read, ROWS[1:])]
     assert len({str(planned.settings) for planned in plans}) == 1
     assert len({planned.prepared.fingerprint for planned in plans}) == 1
-
-
-def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, table):
-    test = write_csv(tmp_path / "test.csv", [("iso", "english"), *dates(10, seed=9)])
-    planned = plan(table, tmp_path / "run", overrides=TINY, test=test)
-    translator = planned.run("cpu").finish()
-    assert planned.evaluate_test(translator).rows_scored == 10
-    with pytest.raises(UsageError, match="there is no test table"):
-        plan(table, tmp_path / "other").evaluate_test(translator)
 
 
 def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_path, table):

@@ -87,7 +87,6 @@ def test_what_cannot_be_compared_is_an_error(tmp_path, call, run, few, table_of)
         ((run, tmp_path / "none.safetensors", few), 1, "none.safetensors"),
         ((run, run, one), 1, "too few rows"),
         ((run, few, few), 2, "no column of answers"),
-        ((run, ",", few), 2, "a side has no model"),
         ((run, run, few, "--target", "french"), 2, "there is no column 'french'"),
     ]
     for words, code, part in cases:

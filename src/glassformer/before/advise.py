@@ -195,7 +195,6 @@ def _new_strings(texts: Sequence[str], form: Form) -> float:
 def _choose_tokens(
     n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
 ) -> tuple[tuple[str, str], list[Choice]]:
-    """Choose the kind of token of each side, and the vocabulary."""
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)

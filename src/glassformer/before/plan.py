@@ -40,9 +40,7 @@ from glassformer.data.tables import Table
 from glassformer.devices import find_device
 from glassformer.errors import SettingsError, UsageError
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.evaluation import Report, evaluate
 from glassformer.inference.metrics import has_four_tokens
-from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
@@ -109,12 +107,6 @@ class Plan:
         sizes = len(self.prepared.source_tokenizer), len(self.prepared.target_tokenizer)
         check_training_fits(self.settings, str(found), sizes, max(len(train.source.ids), len(train.target.ids)))
         return found
-
-    def evaluate_test(self, translator: Translator) -> Report:
-        """Score the trained model on the test table. Raises UsageError when there is none."""
-        if self.test is None:
-            raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
-        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.locations)
 
 
 def plan(
@@ -327,7 +319,6 @@ def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) ->
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
-    """Raise SettingsError for a metric that is undefined for the held-out rows."""
     targets = [pair.target for pair in prepared.valid_pairs]
     if settings.training.metric == "bleu" and targets and not has_four_tokens(targets):
         raise SettingsError(

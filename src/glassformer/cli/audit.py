@@ -56,7 +56,6 @@ def audit(
 
 
 def _print_audit(audit: Audit) -> None:
-    """Print the findings, and a summary."""
     for finding in audit.findings:
         print_line(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity])
         print_line(f"  {finding.table}: {finding.text}")

@@ -63,12 +63,7 @@ def compare(
 
 def _paths(side: str) -> list[str]:
     """Return the models of a side; a path that exists may have commas in its name."""
-    from glassformer.errors import UsageError
-
-    paths = [side] if Path(side).exists() else [path for path in side.split(",") if path]
-    if not paths:
-        raise UsageError("a side has no model", got=repr(side), expected="a model, a run or a file of answers")
-    return paths
+    return [side] if Path(side).exists() else [path for path in side.split(",") if path] or [side]
 
 
 def _is_model(path: str) -> bool:

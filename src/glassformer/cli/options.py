@@ -26,16 +26,8 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, 
 # Models
 
 
-def local(text: str) -> Path:
+def local(text: str, *, as_folder: bool = False) -> Path:
     """The path of a model; one of the hub is fetched, and its revision told."""
-    return _fetched(text, as_folder=False)
-
-
-def _local_folder(text: str) -> Path:
-    return _fetched(text, as_folder=True)
-
-
-def _fetched(text: str, *, as_folder: bool) -> Path:
     if not text.startswith("hf:/"):
         return Path(text)
     from glassformer.ship.storage.hub import fetch, model_of
@@ -46,6 +38,10 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     return fetched.folder if as_folder else model_of(fetched)
 
 
+def _local_folder(text: str) -> Path:
+    return local(text, as_folder=True)
+
+
 Model = Annotated[
     Path,
     typer.Argument(
@@ -53,7 +49,8 @@ Model = Annotated[
     ),
 ]
 MarianFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder)
+    Path,
+    typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder),
 ]
 Ensemble = Annotated[
     list[Path] | None,
@@ -97,15 +94,6 @@ Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
 ]
-BadRows = Annotated[
-    str | None,
-    typer.Option(
-        "--bad-rows", help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."
-    ),
-]
-LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="Write each row that is not kept, with its reason, as JSON Lines.")
-]
 InputValues = Annotated[
     list[str] | None,
     typer.Option(
@@ -132,7 +120,10 @@ class Columns(OptionGroup):
     ] = None
     target: Annotated[str | None, typer.Option(help="Target column: a name, or a position from 0.")] = None
     header: Header = None
-    bad_rows: BadRows = None
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."),
+    ] = None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -169,7 +160,9 @@ class Columns(OptionGroup):
 class ColumnsWithLedger(Columns):
     """The same, with a file for the rows that are not kept."""
 
-    ledger: LedgerFile = None
+    ledger: Annotated[
+        Path | None, typer.Option(help="Write each row that is not kept, with its reason, as JSON Lines.")
+    ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files to write.")] = False
 
     def read(

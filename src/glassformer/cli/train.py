@@ -94,6 +94,7 @@ def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
     """Score the test table, if there is one, and print the result, and the commands that use and explain the run."""
     from glassformer.glassbox.history import last_sample
+    from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
     out = planned.directory.path
@@ -101,7 +102,8 @@ def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
     report = None
     if planned.test is not None:
         translator = Translator.load(out, device=device)
-        report = planned.evaluate_test(translator)
+        where, rows_read = planned.test.locations, planned.test.ledger.read
+        report = evaluate(translator, planned.test.pairs, rows_read=rows_read, where=where)
         warn_about_sources(reporter, translator, planned.test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()

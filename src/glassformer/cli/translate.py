@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
@@ -25,8 +24,6 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
@@ -140,8 +137,14 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
-    with _naming_texts(model, given):
+    try:
         scanned = None if given.arrives else given.scan()
+    except TableError as error:
+        if column is None and not os.path.exists(source):  # noqa: PTH110, of any text
+            text = shlex.quote(source) if len(source) <= SHOWN_TEXT else "TEXT"
+            command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
+            error.hint = f"{error.hint} ({command})" if error.hint else command
+        raise
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
@@ -154,19 +157,6 @@ def translate(
         reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
-
-
-@contextlib.contextmanager
-def _naming_texts(model: Path, given: Input) -> Iterator[None]:
-    """Say how a text is translated that was given instead of a file of plain lines."""
-    try:
-        yield
-    except TableError as error:
-        if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
-            text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
-            command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
-            error.hint = f"{error.hint} ({command})" if error.hint else command
-        raise
 
 
 def _standard_input() -> BinaryIO:

@@ -154,7 +154,6 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _branch(keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return a value as nested dicts."""
     return {keys[0]: _branch(keys[1:], value) if keys[1:] else value}
 
 
