@@ -201,23 +201,17 @@ def many_commands() -> list[Pair]:
 
 LEARNED = {  # steps, dropout and label smoothing
     "open on both sides: 170 · ∛60,000": (open_rows, 6_700, 0.2, 0.1),
-    "open source": (lambda: [Pair(pair.source, "ab"[i % 2]) for i, pair in enumerate(open_rows())], 6_700, 0.2, 0.1),
     "open target": (lambda: [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(open_rows())], 6_700, 0.2, 0.1),
-    "each twice": (lambda: [Pair(x, "ab"[i % 2]) for x in names(3_000) for i in (0, 1)], 6_700, 0.2, 0.1),
     "many rows: 170 · ∛200,000": (lambda: [Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1),
     "long texts: no more than 20,000": (lambda: [Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1),
     "dates and 300 names, 3 % new": (lambda: closed_rows() + open_rows()[:300], 8_000, 0.2, 0.1),
     "dates and 100 names, 1 % new": (lambda: closed_rows() + open_rows()[:100], 1_300, 0.1, 0.0),
     "few rows": (lambda: dates_table(3_000), 6_000, 0.3, 0.1),
-    "few open rows": (lambda: open_rows()[:4_999], 6_000, 0.3, 0.1),
-    "prose: 200 epochs of 21 batches": (lambda: much_prose()[:6_000], 4_200, 0.3, 0.1),
     "prose: 4.2 · 3 · √1,400,000": (lambda: much_prose()[:99_999], 15_000, 0.3, 0.1),
-    "much prose: no fewer steps": (lambda: much_prose()[:100_000], 15_000, 0.2, 0.1),
     "much more: 2.5 · 3 · √4,200,000": (lambda: much_prose()[:300_000], 15_400, 0.2, 0.1),
     "closed vocabularies: 4.2 · 1,300": (lambda: many_commands()[:20_000], 5_500, 0.1, 0.0),
     "closed vocabularies: no more than 9,500 for that": (lambda: many_commands()[:100_000], 9_500, 0.1, 0.0),
     "closed vocabularies: 3 · 3 · √1,200,000": (lambda: many_commands()[:200_000], 9_900, 0.1, 0.0),
-    "closed vocabularies: 200 epochs of 18 batches": (lambda: many_commands()[:6_000], 3_600, 0.1, 0.0),
 }
 
 

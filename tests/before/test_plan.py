@@ -134,13 +134,3 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, table, a
         plan(table, tmp_path / "run", **arguments)
     assert what in caught.value.what
     assert not (tmp_path / "run").exists()
-
-
-def test_columns_in_another_order_are_found_by_name_and_others_are_refused(tmp_path, table):
-    turned = write_csv(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
-    other = write_csv(tmp_path / "other.csv", [("id", "iso", "word"), *((i, a, b) for i, (a, b) in enumerate(ROWS))])
-    for name in ("valid", "test"):
-        read = getattr(plan(table, tmp_path / "run", **{name: turned}), name)
-        assert read.pairs == ROWS[1:]
-        with pytest.raises(ColumnError, match="does not have the columns of the training"):
-            plan(table, tmp_path / "run", **{name: other})

@@ -19,7 +19,7 @@ FACTS = {info.name: info for info in list_settings()}
         ("data.features", {"type": "array", "default": []}),
         ("tokens.target.preset", {"type": "string", "default": "none", "choices": ("none", "ascii68")}),
         ("tokens.shared", {"type": "boolean", "default": True}),
-        ("model.d_k", {"type": "integer", "default": None, "limits": {"minimum": 1}}),
+        ("model.d_k", {"type": "integer", "default": None, "limits": {"minimum": 1, "maximum": 2**20}}),
         ("model.dropout", {"type": "number", "default": 0.1, "limits": {"minimum": 0, "exclusiveMaximum": 1}}),
         ("decoding.top_p", {"limits": {"exclusiveMinimum": 0, "maximum": 1}}),
     ],

@@ -130,19 +130,8 @@ def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, few)
     assert json.loads(answer.out)["metrics"]["exact_match"]["value"] == 0
 
 
-def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp_path, call, run):
-    table = tmp_path / "h.csv"
-    table.write_text("to,from\n1845-01-05,a\n", encoding="utf-8")
-    said = call("score", run, table).err
-    assert "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)\n" in said
-    assert "read as a header: 'to' | 'from'\n" in call("score", run, table, "--source", "to", "--target", "from").err
-    table.write_text("1845-01-05,a\n", encoding="utf-8")
-    assert "the first row was read as data: '1845-01-05' | 'a' (otherwise: --header)\n" in call("score", run, table).err
-
-
 # The ledger of a table
 
-VERBS = {"evaluate": (), "score": (), "translate": ("--column", "iso")}
 GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
@@ -164,27 +153,6 @@ def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, 
     assert "--ledger FILE" not in answer.err
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "translate"])
-def test_a_ledger_is_written_for_a_whole_table_too_and_replaces_nothing_unasked(tmp_path, call, run, verb):
-    path, ledger = tmp_path / "whole.csv", tmp_path / "lost.jsonl"
-    path.write_text("iso,english\n1845-01-05,a\n", encoding="utf-8")
-    ledger.write_text("mine", encoding="utf-8")
-    words = (verb, run, path, *VERBS[verb], "--ledger", ledger)
-    refused = call(*words)
-    assert (refused.code, refused.out) == (1, "")
-    assert "the output exists already; nothing was written" in refused.err
-    assert "rows read" not in refused.err  # before work is done
-    assert ledger.read_text("utf-8") == "mine"
-    assert call(*words, "--overwrite").code == 0
-    assert ledger.read_text("utf-8") == ""
-    assert "--ledger FILE" not in call(*words[:-2]).err
-    refused = call(*words[:-1], path / "lost.jsonl")
-    assert (refused.code, "cannot write the file" in refused.err, "rows read" in refused.err) == (1, True, False)
-    refused = call(*words[:-1], path, "--overwrite")
-    assert (refused.code, "a file that this command reads or writes too" in refused.err) == (2, True)
-    assert path.read_text("utf-8") == "iso,english\n1845-01-05,a\n"
-
-
 # score
 
 
@@ -195,13 +163,6 @@ def test_an_ensemble_scores_as_in_python(call, run, others, few, translator):
     expected = [each.score for each in Translator.load(run, ensemble=others).score(PAIRS)]
     assert found == pytest.approx(expected, abs=1e-5)
     assert found != pytest.approx([each.score for each in translator.score(PAIRS)], abs=1e-2)
-
-
-def test_answers_that_were_cut_off_are_counted_and_the_limit_is_named(call, run, few):
-    answer = call("evaluate", run, few, "--set", "decoding.max_new_tokens=3", "--json")
-    assert json.loads(answer.out)["unfinished"] == 24
-    assert "24 answers were cut off at the maximum number of tokens;" in answer.err
-    assert "decoding.max_new_tokens is 3, and the longest target trained on has 18 tokens" in answer.err
 
 
 def test_score_gives_the_log_probability_of_each_row(call, run, few, translator):

@@ -104,20 +104,13 @@ def test_json_has_the_inputs_by_name(call, run, inflection):
         (["translate", "RUN", "--feature", "tags"], "the feature 'tags' has no value"),
         (["translate", "RUN", "--feature", "tag=V"], "the model has no feature 'tag'"),
         (["translate", "RUN", "TABLE", "--feature", "tags=Tag"], "there is no column 'Tag'"),
-        (["translate", "RUN", "TABLE", "--feature", "tags", "--feature", "tags=2"], "'tags' is given twice"),
         (["evaluate", "RUN", "TABLE", "--source", "lemma", "--source", "tags"], "this model has 1 source column"),
         (["evaluate", "RUN", "TABLE", "--feature", "form=tags"], "the model has no feature 'form'"),
         (["evaluate", "RUN", "TABLE", "--feature", "tags=form"], "feature and target are the same column"),
-        (["evaluate", "RUN", "TABLE", "--feature", "tags=lemma"], "source and feature are the same column"),
         (["score", "RUN", "TABLE", "--target", "tags"], "feature and target are the same column"),
         (["train", "TABLE", "--out", "OUT", "--feature", "lemma", "--feature", "tags"], "does not say which"),
         (["train", "TABLE", "--out", "OUT", "--source", "lemma", "--feature", "lemma"], "the same column"),
-        (["train", "TABLE", "--out", "OUT", "--feature", "2", "--feature", "tags"], "given twice as feature"),
-        (["train", "TABLE", "--out", "OUT", "--target", "form", "--feature", "form"], "the same column"),
         (["train", "TABLE", "--out", "OUT", "--feature", "tag"], "there is no column 'tag'"),
-        (["train", "TABLE", "--out", "OUT", "--feature", "tags=Tag"], "there is no column 'Tag'"),
-        (["train", "TABLE", "--out", "OUT", "--feature", "=2"], "there is no column '=2'"),
-        (["train", "TABLE", "--out", "OUT", "--feature", "lemma=2"], "two inputs have the name 'lemma'"),
     ],
 )
 def test_a_wrong_feature_is_a_clear_error(call, run, inflection, tmp_path, words, what):
@@ -183,33 +176,6 @@ def test_a_row_without_a_feature_is_left_empty_and_named(call, run, holes, fille
     assert "row 2" in stopped.err
 
 
-def test_an_object_without_the_key_of_a_feature_is_left_empty(call, run, filled, tmp_path):
-    objects = [
-        *({"lemma": lemma, "tags": tags} for lemma, _, tags in ROWS[:1]),
-        *({"lemma": "dap"}, {"lemma": "dap", "tags": None}, {"lemma": "dap", "tags": ""}),
-    ]
-    path = tmp_path / "objects.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
-    answer = call("translate", run, path)
-    assert (answer.code, answer.out) == (EXIT_LEFT_OUT, f"{filled[0]}\n\n\n\n"), answer.err
-    assert "3 rows were left empty: row 2 (the feature 'tags' is empty), row 3" in answer.err
-    path.write_text(json.dumps({"lemma": None, "tags": "V"}) + "\n", encoding="utf-8")
-    assert "'lemma' is missing or null" in call("translate", run, path).err
-
-
-def test_evaluate_has_rows_without_a_feature_in_the_ledger(call, run, holes, tmp_path):
-    answer = call("evaluate", run, holes, "--ledger", tmp_path / "ledger.jsonl", "--json")
-    assert answer.code == 0, answer.err
-    assert json.loads(answer.out)["rows"]["items"] == 3
-    entries = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [(entry["row"], entry["reason"].split(" U+")[0]) for entry in entries] == [
-        (2, "empty feature"),
-        (4, "empty source"),
-        (5, "empty feature"),
-        (6, "unit separator"),
-    ]
-
-
 @pytest.fixture(scope="module")
 def plain(call, small, tmp_path_factory):
     """A table without a header, and a run whose feature has a name."""
@@ -251,9 +217,5 @@ def test_audit_reads_features(call, inflection, tmp_path):
     assert answer.code == 0, answer.err
     kinds = {finding["kind"] for finding in json.loads(answer.out)["findings"]}
     assert not kinds & {"control characters", "contradictions", "unknown tokens", "duplicates"}
-    assert "contradictions" in {
-        finding["kind"]
-        for finding in json.loads(call("audit", inflection, "--target", "form", "--source", "lemma", "--json").out)[
-            "findings"
-        ]
-    }
+    without = call("audit", inflection, "--target", "form", "--source", "lemma")
+    assert "warning: contradictions\n" in without.out

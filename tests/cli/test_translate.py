@@ -120,10 +120,6 @@ def test_texts_that_are_unlike_the_training_are_counted_with_the_reason(call, ru
     assert "and 3 more" in answer.err
 
 
-def test_quiet_leaves_out_warnings(call, run):
-    assert call("translate", run, "-", "--quiet", stdin="é\n".encode()).err == ""
-
-
 def test_answers_that_were_cut_are_named(call, run):
     answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0

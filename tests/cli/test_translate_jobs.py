@@ -121,17 +121,6 @@ def test_each_line_is_answered_before_the_next_one_is_typed_until_ctrl_c(run, an
     assert (process.returncode, out, err) == (130, b"", b"interrupted; no file is incomplete\n")
 
 
-@on_posix
-@pytest.mark.medium
-def test_an_endless_pipe_is_answered_and_its_end_is_quiet(run, answers):
-    words = " ".join(f'"{word}"' for word in command("translate", run))
-    done = subprocess.run(
-        ["sh", "-c", f"yes {DATES[0]} | {words} | head -n 300"], capture_output=True, check=False, timeout=120
-    )
-    assert done.stdout.decode() == f"{answers[0]}\n" * 300
-    assert done.stderr == b""
-
-
 # Long texts
 
 
@@ -195,15 +184,9 @@ def interrupted(tmp_path, call, run, many, monkeypatch) -> tuple[tuple[object, .
 
 def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted):
     words, out = interrupted
-    for option, value, name in (
-        ("--beam", "1", "search"),
-        ("--long", "stop", "long"),
-        ("--prefix", "id", "input columns"),
-    ):
-        answer = call(*words, "--resume", option, value)
-        assert answer.code == 1, option
-        assert f"the interrupted job is another one: {name}" in answer.err
-        assert "--overwrite starts again" in answer.err
+    answer = call(*words, "--resume", "--beam", "1")
+    assert (answer.code, "the interrupted job is another one: search" in answer.err) == (1, True)
+    assert "--overwrite starts again" in answer.err
     answer = call(*words, "--resume")
     assert (answer.code, "wrote 60 rows" in answer.err) == (0, True), answer.err
     assert out.read_text(encoding="utf-8") == call(*words[:-2]).out  # to standard output

@@ -18,7 +18,9 @@ from glassformer.cli.options import Beam, Columns, InputValues, Model, SetDecodi
 from glassformer.errors import QUOTED, RunError, UsageError, nearest
 
 if TYPE_CHECKING:
+    from glassformer.glassbox.run_records import HeadEffects
     from glassformer.glassbox.schema import Axis, Token, Trace
+    from glassformer.ship.storage.modelfile import ModelFile
 
 WEIGHTS = (".weight", ".bias", ".table")
 """The ends of the names of weights, which a trace leaves out by default."""
@@ -69,13 +71,8 @@ def explain(
     positions off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 · patch encoder.0 row 2 …
     """
     whole_trace = html is not None or (reporter.as_json and tensor is None)
-    if head is not None and tensor in (None, LIST):
-        raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
-    if heads is not None and not whole_trace:
-        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE")
+    _check_options(tensor, head, heads, whole_trace=whole_trace)
     check_output(html, "--html", overwrite=overwrite)
-    from glassformer.glassbox.evidence import head_effects
-    from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain as explain_text
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -95,26 +92,49 @@ def explain(
         **options,
     )
     if heads is not None:
-        pairs = Columns().read(reporter, heads, file)
-        decoding = file.settings.decoding.override(options)
-        effects = head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
-        trace = replace(trace, heads=effects)
+        trace = replace(trace, heads=_measure_heads(reporter, file, heads, options))
     warn_unknown(reporter, [[token.given for token in trace.tokens.source if token.given is not None]])
     if html is not None:
-        written = write_report(trace, html)
-        reporter.success(f"wrote {html} ({written.n_bytes / 1e6:.1f} MB)")
-        if written.left_out:
-            left_out = "; ".join(written.left_out)
-            reporter.warn(f"left out to stay below 20 MB: {left_out}. glassformer serve can make edits")
+        _write_page(reporter, trace, html)
     if tensor is not None:
         _print_tensor(reporter, trace, tensor, head)
-    elif reporter.as_json:
-        sys.stdout.write(trace.dumps() + "\n")
-    elif html is None:
-        for line in _summary(trace):
-            print_line(line)
+    elif reporter.as_json or html is None:
+        _print_trace(reporter, trace)
     if not trace.passed:
         raise RunError("the logits are not those of PyTorch", got=f"a difference of {trace.check.largest:.1e}")
+
+
+def _check_options(tensor: str | None, head: int | None, heads: str | None, *, whole_trace: bool) -> None:
+    if head is not None and tensor in (None, LIST):
+        raise UsageError("--head needs the name of a tensor", hint="--tensor decoder.0.cross.weights")
+    if heads is not None and not whole_trace:
+        raise UsageError("--heads is shown in the page and in --json", hint="--html FILE")
+
+
+def _measure_heads(reporter: Reporter, file: ModelFile, table: str, options: dict[str, Any]) -> HeadEffects:
+    """Exact match on a table, with the columns of the model, without each head."""
+    from glassformer.glassbox.evidence import head_effects
+
+    pairs = Columns().read(reporter, table, file)
+    decoding = file.settings.decoding.override(options)
+    return head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
+
+
+def _write_page(reporter: Reporter, trace: Trace, path: Path) -> None:
+    from glassformer.glassbox.report import write_report
+
+    written = write_report(trace, path)
+    reporter.success(f"wrote {path} ({written.n_bytes / 1e6:.1f} MB)")
+    if written.left_out:
+        reporter.warn(f"left out to stay below 20 MB: {'; '.join(written.left_out)}. glassformer serve can make edits")
+
+
+def _print_trace(reporter: Reporter, trace: Trace) -> None:
+    if reporter.as_json:
+        sys.stdout.write(trace.dumps() + "\n")
+        return
+    for line in _summary(trace):
+        print_line(line)
 
 
 def _summary(trace: Trace) -> Iterator[str]:

@@ -137,14 +137,7 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
-    try:
-        scanned = None if given.arrives else given.scan()
-    except TableError as error:
-        if column is None and not os.path.exists(source):  # noqa: PTH110, of any text
-            text = shlex.quote(source) if len(source) <= SHOWN_TEXT else "TEXT"
-            command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
-            error.hint = f"{error.hint} ({command})" if error.hint else command
-        raise
+    scanned = _scan(given, model)
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
@@ -157,6 +150,18 @@ def translate(
         reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
         raise typer.Exit(EXIT_LEFT_OUT)
+
+
+def _scan(given: Input, model: Path) -> OpenRows | None:
+    """Scan an input that does not arrive. An error about a text instead of a file says how texts are translated."""
+    try:
+        return None if given.arrives else given.scan()
+    except TableError as error:
+        if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
+            text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
+            command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
+            error.hint = f"{error.hint} ({command})" if error.hint else command
+        raise
 
 
 def _standard_input() -> BinaryIO:
