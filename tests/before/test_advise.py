@@ -115,14 +115,6 @@ def test_bleu_is_no_metric_for_short_targets() -> None:
     assert advise(rows, given).settings["training"]["metric"] == "chrf"
 
 
-def test_bytes_are_counted_as_they_stand() -> None:
-    given = {"tokens": {"source": {"kind": "bytes"}}}
-    advice = advise(hangul(), given)
-    assert "normalization" not in advice.settings["tokens"]["source"]
-    reasons = {choice.setting: choice.reason for choice in advice.choices}
-    assert reasons["data.max_source_length"] == "the longest sampled has about 12 bytes"
-
-
 def test_sources_are_trimmed_where_none_has_white_space_at_its_ends() -> None:
     clean, inputs = dates_table(), inputs_of(["day", "note"], [])
     rows = [Pair(compose([pair.source, f"{pair.source} x"]), pair.target) for pair in clean]

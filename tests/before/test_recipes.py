@@ -15,7 +15,6 @@ from glassformer.data.tables import Pair
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import Settings
 from glassformer.ship.storage.modelfile import count_parameters
-from glassformer.text import Tokenizer, ascii68, learn_both
 
 ALL = sorted((Path(__file__).parents[2] / "src/glassformer/before/recipes").rglob("*.toml"))
 PAPER = sorted(path for path in ALL if path.parent.name == "paper")
@@ -82,22 +81,6 @@ def test_a_row_of_table_3_is_what_the_paper_prints(path: Path) -> None:
     size = 36_000 if path.stem == "big" else 41_100  # an inconsistency of the table
     model = model.model_copy(update={"positions": "sinusoidal"})  # whose 0.5 million the table leaves out
     assert round(count_parameters(model, size, size) / 1e6) == millions
-
-
-# The lessons
-
-
-def tokenizers_of(name: str, pairs: list[tuple[str, str]]) -> tuple[Tokenizer, Tokenizer]:
-    return learn_both(pairs, Settings(**read_recipe(find_recipe(f"lessons/{name}"))).tokens)
-
-
-@pytest.mark.parametrize("name", ["characters", "dates"])
-def test_the_recipes_of_68_characters_have_that_vocabulary_on_both_sides_and_d_model_16(name: str) -> None:
-    for tokenizer in tokenizers_of(name, [("1676-11-30", "November 30, 1676")]):
-        assert tokenizer.to_dict()["pieces"] == ascii68().to_dict()["pieces"]
-        assert len(tokenizer) == 68
-    model = Settings(**read_recipe(find_recipe(f"lessons/{name}"))).model
-    assert (model.d_model, model.n_heads * model.d_v, model.tied_embeddings) == (16, 16, "none")
 
 
 # How they are found

@@ -102,15 +102,11 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
     for name, features in runs.items():
         done = call("train", table, "--out", tmp_path / name, *words, *features, *small(training__steps="3"), "-q")
         assert done.code == 0, done.err
-    two = found_of(call, tmp_path / "two", tmp_path / "two", table, *words)
-    assert (len(two["notes"]), two["items"], two["metrics"]["chrf"]["difference"]) == (1, 40, 0)
-    assert two["notes"][0].startswith("bleu is not compared: no answer has four tokens")
     both = found_of(call, tmp_path / "one", tmp_path / "two", table, *words)
     assert (both["notes"][-2], both["items"]) == (
         "the models have different inputs: each row is compared by itself",
         40,
     )
-    assert found_of(call, tmp_path / "two", tmp_path / "one", table)["notes"][:-1] == both["notes"][:-1]
     reverse = ("--source", "form", "--target", "lemma")
     done = call("train", table, "--out", tmp_path / "reverse", *reverse, *small(training__steps="3"), "-q")
     assert done.code == 0, done.err

@@ -85,14 +85,6 @@ def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, ta
     assert re.search(r"^0 +30 +100\.0 % ", answer.out, re.MULTILINE)
 
 
-def test_a_beam_of_its_own_can_be_calibrated(call, calibrated, tmp_path, table_of):
-    shutil.copytree(calibrated, tmp_path / "run")
-    table = table_of(tmp_path / "held.csv", [("iso", "english"), *ROWS])
-    assert call("calibrate", tmp_path / "run", table, "--beam", "3").code == 0
-    assert call("translate", tmp_path / "run", "-", "--min-confidence", "0", "--beam", "3", stdin=TEXTS).code == 0
-    assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--min-confidence", "0", stdin=TEXTS).err
-
-
 def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run):
     answer = call("translate", run, "-", "--min-confidence", "0.5", stdin=TEXTS)
     assert (answer.code, answer.out) == (2, "")

@@ -171,8 +171,3 @@ def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, ru
     ]
     quiet = call("translate", run, table, "--column", 0, "--quiet")
     assert (quiet.out, quiet.err) == (answer.out, "")
-
-
-def test_several_answers_asked_for_by_set_are_never_left_out(call, run):
-    answer = call("translate", run, "--set", "decoding.num_return_sequences=2", stdin=b"1845-01-05\n")
-    assert len(json.loads(answer.out)["alternatives"]) == 1

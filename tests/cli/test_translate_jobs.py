@@ -92,18 +92,6 @@ def test_options_that_do_not_fit_are_refused(call, run, words, message, tmp_path
 # Standard input
 
 
-def test_parquet_on_standard_input(tmp_path, call, run, answers):
-    pytest.importorskip("pyarrow")
-    import pyarrow
-    from pyarrow import parquet
-
-    parquet.write_table(pyarrow.table({"date": DATES}), tmp_path / "t.parquet")
-    answer = call("translate", run, "-", "--column", "date", stdin=(tmp_path / "t.parquet").read_bytes())
-    assert answer.out.splitlines() == answers
-    kept = call("translate", run, tmp_path / "t.parquet", "--column", "date", "--keep", "date")
-    assert (kept.code, "Parquet needs a file" in kept.err) == (2, True)
-
-
 @on_posix
 @pytest.mark.medium
 def test_each_line_is_answered_before_the_next_one_is_typed_until_ctrl_c(run, answers):

@@ -156,7 +156,7 @@ def plan(
                 complete, init = _members_begun(directory, given), init_of(directory.recipe)
                 given = complete.model_dump()
             elif is_before_first(directory):
-                begun = recipe_of_run(directory.recipe, "start a new run, with --overwrite")
+                begun = recipe_of_run(directory.recipe)
                 complete, init = Settings(**merge(begun.model_dump(), given)), init_of(directory.recipe)
                 given, overwrite = complete.model_dump(), True
                 notices = (Notice("no checkpoint", BEGINS_AGAIN, str(directory.path)),)
@@ -243,7 +243,7 @@ def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> N
 
 def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
     """Return the settings that members were begun with. Raises UsageError for changes of them."""
-    before = recipe_of_run(directory.recipe, "start again, with --overwrite")
+    before = recipe_of_run(directory.recipe)
     if changed := differences(before, Settings(**merge(before.model_dump(), given))):
         what = "the settings of members cannot change when they are resumed"
         where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"

@@ -63,7 +63,7 @@ def follow(
                 case events.Finished():
                     finished = True
                     progress.stop()
-                    _print_done(reporter, event, rows, _jump(run, event))
+                    _print_done(reporter, event, rows, run.position.best_value)
     if not finished:
         _stopped(reporter, resume_command)
 
@@ -95,21 +95,7 @@ def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _jump(run: Any, finished: Any) -> str:
-    """Return why the metric of the model is not that of the best validation; "" if it is."""
-    best, settings = run.position.best_value, run.settings
-    if best is None or finished.metric == "loss" or f"{best:.4f}" == f"{finished.value:.4f}":
-        return ""
-    n_all, training = len(run.validator.items), settings.training
-    return (
-        f"the best validation had {finished.metric} {best:.4f}: it translated "
-        f"{min(training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with a beam of "
-        f"{training.validate_beams}; the model was measured on all of them, "
-        f"with a beam of {settings.decoding.num_beams}"
-    )
-
-
-def _print_done(reporter: Reporter, event: Any, rows: str, jump: str = "") -> None:
+def _print_done(reporter: Reporter, event: Any, rows: str, best: float | None = None) -> None:
     """Print how a run ended, where its model is, and whether answers get a probability."""
     from glassformer.inference.confidence import MIN_SOURCES
 
@@ -117,8 +103,9 @@ def _print_done(reporter: Reporter, event: Any, rows: str, jump: str = "") -> No
         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} on {rows} rows; "
         f"weights: {event.chosen}; model: {event.path}"
     )
-    if jump:
-        reporter.print(jump)
+    if best is not None and event.metric != "loss" and f"{best:.4f}" != f"{event.value:.4f}":
+        why = "it translated at most training.validate_rows sources, with training.validate_beams"
+        reporter.print(f"the best validation had {event.metric} {best:.4f}: {why}")
     what = "the probability that an answer is right is"
     if event.calibrated:
         reporter.print(f"{what} calibrated on {event.calibrated:,} held-out sources")
