@@ -99,22 +99,6 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
     ]
 
 
-def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_path, table, monkeypatch):
-    assert not [notice for notice in plan(table, tmp_path / "run").notices if notice.kind == "audit"]
-    doubled = [*ROWS[1:], ROWS[1], (ROWS[2][0], "x")]
-    with_audit = plan(doubled, tmp_path / "run")
-    (notice,) = (notice for notice in with_audit.notices if notice.kind == "audit")
-    assert notice.text.splitlines() == [
-        "2 of 62 rows (3.2 %) have a source with several targets (1 source); with one right answer a row, exact match "
-        "cannot exceed 98.39 %",
-        "1 of 62 rows (1.6 %) repeats an earlier row, source and target",
-    ]
-    monkeypatch.setattr("glassformer.before.notices.quick_audit", lambda *_: [])
-    without = plan(doubled, tmp_path / "run")
-    assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
-    assert with_audit.prepared.fingerprint == without.prepared.fingerprint
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "what"),
     [
