@@ -182,7 +182,9 @@ def plan(
             settings = Settings(**merge(advice.settings, given))
             choices = tuple(_choices(advice.choices, given, has_start=start is not None))
         check_training_fits(settings, "cpu")  # before rows are prepared for it
-        earlier = _earlier(directory, start, resume=resumed is not None)
+        earlier = None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+        if resumed is not None:
+            earlier = TrainedSources.load(directory.sources) if directory.sources.exists() else None
         prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
         if start is not None:
             new = new_token_texts(start, prepared.tokenizers)
@@ -291,13 +293,6 @@ def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: 
             choices.append(choice)
     rest = {} if has_start else values
     return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
-
-
-def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) -> TrainedSources | None:
-    """The sources trained on before: by the model to start from, or by the run until it was interrupted."""
-    if resume:
-        return TrainedSources.load(directory.sources) if directory.sources.exists() else None
-    return None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
 
 
 # Tables
