@@ -74,7 +74,7 @@ REFUSED_RUNS: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "resume with init": (
         {"resume": True, "init": "RUN"},
         ["--resume", "--init", "RUN"],
-        "resume and init exclude each other: a run that is resumed keeps its weights and its files",
+        "resume excludes init and overwrite: a run that is resumed keeps its weights and its files",
     ),
     "test rows that are too long": (
         {"test": "LONG"},

@@ -93,14 +93,6 @@ def test_a_grown_model_trains_and_is_resumed(old, tmp_path):
     assert again.prepared.source_tokenizer.to_dict() == model.source_tokenizer.to_dict()
 
 
-def test_a_table_without_new_characters_changes_nothing(old, tmp_path):
-    planned = plan(PAIRS[:10], tmp_path / "run", init=old)
-    assert planned.start is not None
-    before = ModelFile.load(old)
-    assert all(np.array_equal(planned.start.tensors[name], before.tensors[name]) for name in before.tensors)
-    assert not any(notice.kind == "new tokens" for notice in planned.notices)
-
-
 def test_words_are_added_by_count_and_within_the_vocabulary_size():
     old = learn(["a b", "a c"], SideSettings(kind="words", vocabulary_size=9, min_count=1))
     grown = grow(old, ["e d d", "f f f a", "g"])

@@ -215,7 +215,7 @@ def test_members_whose_table_changed_before_their_end_are_no_model(table, tmp_pa
     ("options", "what"),
     [
         ({"n": 3, "settings": with_training(steps=30)}, "the settings of members cannot change"),
-        ({"init": "other"}, "resume and init exclude each other"),
+        ({"init": "other"}, "resume excludes init and overwrite"),
     ],
 )
 def test_other_settings_and_options_are_refused(out, table, options, what):

@@ -8,8 +8,7 @@ from glassformer.before.members import train
 from glassformer.before.memory import check_training_fits
 from glassformer.data.datasets import dates
 from glassformer.errors import DeviceError
-from glassformer.inference.engines.memory import check_search_fits
-from glassformer.paper.settings import DecodingSettings, ModelSettings, Settings, paper_big
+from glassformer.paper.settings import Settings, paper_big
 from tests import tiny
 
 GIGABYTE = 10**9
@@ -55,14 +54,3 @@ def test_a_batch_that_cannot_fit_is_refused(with_memory):
     assert "a batch of 1,000,000,000,000,000 tokens" in caught.value.expected
     assert "training.batch_tokens" in caught.value.hint
     check_training_fits(tiny.settings(training={"batch_tokens": 25_000}), "cpu", (50, 50), 10**9)
-
-
-def test_the_paper_s_models_and_one_of_a_billion_parameters_are_not_refused(with_memory):
-    with_memory(8 * GIGABYTE)
-    for model in (ModelSettings(), paper_big()):
-        settings = Settings(model=model.model_dump())
-        check_training_fits(settings, "cpu", (41_100, 41_100), 10**9)
-        check_search_fits(model, 41_100, DecodingSettings(num_beams=100), 1000, None)
-    with_memory(64 * GIGABYTE)
-    large = ModelSettings(d_model=2048, d_ff=8192, n_heads=32, n_encoder_layers=8, n_decoder_layers=8)
-    check_training_fits(Settings(model=large.model_dump()), "cpu", (32_000, 32_000), 10**9)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.members import train
 from glassformer.before.plan import Plan, plan
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.errors import ColumnError, RunError, SettingsError, TextError, UsageError
-from glassformer.paper.settings import DataSettings, Settings
+from glassformer.errors import ColumnError, RunError, SettingsError, TextError
+from glassformer.paper.settings import DataSettings
 from tests.cli.conftest import write_csv
 from tests.tiny import OVERRIDES
 
@@ -49,15 +48,6 @@ def test_a_path_a_table_and_pairs_are_planned_alike(tmp_path, table):
     plans = [plan(pairs, tmp_path / "run") for pairs in (table, str(table), read, ROWS[1:])]
     assert len({str(planned.settings) for planned in plans}) == 1
     assert len({planned.prepared.fingerprint for planned in plans}) == 1
-
-
-def test_a_plan_runs_and_the_test_table_is_scored_by_what_came_out(tmp_path, table):
-    test = write_csv(tmp_path / "test.csv", [("iso", "english"), *dates(10, seed=9)])
-    planned = plan(table, tmp_path / "run", overrides=TINY, test=test)
-    translator = planned.run("cpu").finish()
-    assert planned.evaluate_test(translator).rows_scored == 10
-    with pytest.raises(UsageError, match="there is no test table"):
-        plan(table, tmp_path / "other").evaluate_test(translator)
 
 
 def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_path, table):
@@ -109,29 +99,6 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
     ]
 
 
-def test_the_audit_changes_no_choice_and_a_clean_table_has_no_notice_of_it(tmp_path, table, monkeypatch):
-    assert not [notice for notice in plan(table, tmp_path / "run").notices if notice.kind == "audit"]
-    doubled = [*ROWS[1:], ROWS[1], (ROWS[2][0], "x")]
-    with_audit = plan(doubled, tmp_path / "run")
-    (notice,) = (notice for notice in with_audit.notices if notice.kind == "audit")
-    assert notice.text.splitlines() == [
-        "2 of 62 rows (3.2 %) have a source with several targets (1 source); with one right answer a row, exact match "
-        "cannot exceed 98.39 %",
-        "1 of 62 rows (1.6 %) repeats an earlier row, source and target",
-    ]
-    monkeypatch.setattr("glassformer.before.notices.quick_audit", lambda *_: [])
-    without = plan(doubled, tmp_path / "run")
-    assert (with_audit.choices, with_audit.settings) == (without.choices, without.settings)
-    assert with_audit.prepared.fingerprint == without.prepared.fingerprint
-
-
-def test_train_is_the_short_form(tmp_path, table):
-    run = train(table, out=tmp_path / "run", overrides=TINY, device="cpu")
-    assert run.settings == plan(table, tmp_path / "run", overrides=TINY).settings
-    with pytest.raises(UsageError, match="settings are complete already"):
-        train(table, Settings(), tmp_path / "run", overrides=TINY)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "what"),
     [
@@ -151,13 +118,3 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, table, a
         plan(table, tmp_path / "run", **arguments)
     assert what in caught.value.what
     assert not (tmp_path / "run").exists()
-
-
-def test_columns_in_another_order_are_found_by_name_and_others_are_refused(tmp_path, table):
-    turned = write_csv(tmp_path / "turned.csv", [(b, a) for a, b in ROWS])
-    other = write_csv(tmp_path / "other.csv", [("id", "iso", "word"), *((i, a, b) for i, (a, b) in enumerate(ROWS))])
-    for name in ("valid", "test"):
-        read = getattr(plan(table, tmp_path / "run", **{name: turned}), name)
-        assert read.pairs == ROWS[1:]
-        with pytest.raises(ColumnError, match="does not have the columns of the training"):
-            plan(table, tmp_path / "run", **{name: other})

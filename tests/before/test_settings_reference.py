@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.before.recipes.overrides import merge, nested, parse_assignments
-from glassformer.before.recipes.synonyms import SYNONYMS
+from glassformer.before.recipes.overrides import SYNONYMS, merge, nested, parse_assignments
 from glassformer.before.settings_reference import SettingInfo, find_settings, list_settings
 from glassformer.errors import SettingsError
 from glassformer.paper.settings import Settings
@@ -20,9 +19,9 @@ FACTS = {info.name: info for info in list_settings()}
         ("data.features", {"type": "array", "default": []}),
         ("tokens.target.preset", {"type": "string", "default": "none", "choices": ("none", "ascii68")}),
         ("tokens.shared", {"type": "boolean", "default": True}),
-        ("model.d_k", {"type": "integer", "default": None, "minimum": 1}),
-        ("model.dropout", {"type": "number", "default": 0.1, "minimum": 0, "exclusive_maximum": 1}),
-        ("decoding.top_p", {"exclusive_minimum": 0, "maximum": 1}),
+        ("model.d_k", {"type": "integer", "default": None, "limits": {"minimum": 1, "maximum": 2**20}}),
+        ("model.dropout", {"type": "number", "default": 0.1, "limits": {"minimum": 0, "exclusiveMaximum": 1}}),
+        ("decoding.top_p", {"limits": {"exclusiveMinimum": 0, "maximum": 1}}),
     ],
 )
 def test_a_setting_has_its_type_default_choices_and_limits(name, facts):
@@ -38,14 +37,12 @@ def with_setting(info: SettingInfo, value: object) -> Settings:
 def test_a_choice_or_limit_of_the_reference_is_one_that_settings_enforce(info: SettingInfo):
     for choice in info.choices or ():
         with_setting(info, choice)
-    allowed = [limit for limit in (info.minimum, info.maximum) if limit is not None]
-    for limit in allowed:
-        if info.name not in {"model.d_model", "decoding.num_return_sequences"}:  # those must fit another one
-            with_setting(info, limit)
-    outside = [info.exclusive_minimum, info.exclusive_maximum]
-    outside += [] if info.minimum is None else [info.minimum - 1]
-    outside += [] if info.maximum is None else [info.maximum + 1]
-    for value in [*(value for value in outside if value is not None), *(["no such choice"] if info.choices else [])]:
+    outside = ["no such choice"] if info.choices else []
+    for name, limit in info.limits.items():
+        outside.append(limit + {"minimum": -1, "maximum": 1}.get(name, 0))
+        if limit != outside[-1] and info.name not in {"model.d_model", "decoding.num_return_sequences"}:
+            with_setting(info, limit)  # but for those that must fit another one
+    for value in outside:
         with pytest.raises(SettingsError, match=f"{info.name.rpartition('.')[2]}' cannot take this value"):
             with_setting(info, value)
 

@@ -64,17 +64,6 @@ def test_an_invisible_character_is_printed_as_an_escape_and_a_joiner_of_a_script
     assert "\u0c95\u200c\u0cb7\\u200b → y" in out
 
 
-def test_a_table_to_validate_on_has_the_columns_to_train_on_as_in_training(call, clean, tmp_path, table_of):
-    swapped = table_of(tmp_path / "v.csv", [("english", "iso"), *((y, x) for x, y in CLEAN)])
-    assert "120 of 120 rows (100.0 %) are in the table to train on" in call("audit", clean, "--valid", swapped).out
-    other = table_of(tmp_path / "o.csv", [("iso", "word", "english"), *((x, y, y) for x, y in CLEAN)])
-    assert call("audit", clean, "--valid", other).code == 0
-    other = table_of(tmp_path / "p.csv", [("iso", "word", "id"), *((x, y, y) for x, y in CLEAN)])
-    refused = call("audit", clean, "--valid", other)
-    assert (refused.code, refused.out) == (2, "")
-    assert "the table does not have the columns of the training" in refused.err
-
-
 def test_strict_is_exit_code_3_where_something_was_found(call, clean, dirty):
     assert call("audit", clean, "--strict").code == 0
     assert call("audit", dirty).code == 0

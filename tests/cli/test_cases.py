@@ -131,16 +131,6 @@ def test_a_model_keeps_its_columns_wherever_they_are(call, small, tmp_path):
     assert planned.settings.data.source == ("Word",)
 
 
-def test_a_lexicon_without_the_columns_of_the_model_is_refused(call, run, table_of, tmp_path):
-    other = table_of(
-        tmp_path / "l.csv", [("recorded", "word", "english"), ("1960-10-18", "1933-06-20", "June 20, 1933")]
-    )
-    answer = call("translate", run, "--lexicon", other, stdin=b"1960-10-18\n")
-    assert (answer.code, answer.out) == (2, "")
-    assert "got: 3 columns" in answer.err
-    assert "iso (column 0) · english (column 1), of 2 columns" in answer.err
-
-
 def test_a_column_of_the_training_is_found_by_position_where_there_are_no_names(call, run, tmp_path):
     """In a table without a header that has as many columns; where there are names, another one is an error."""
     (tmp_path / "a.tsv").write_text("1845-01-05\tx\n1467-07-28\ty\n")

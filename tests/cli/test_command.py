@@ -8,21 +8,19 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("words", "option", "values"),
+    ("words", "option", "count"),
     [
-        (["train", "t.csv", "--out", "r", "--target", "a", "--target", "b"], "--target", "'a', 'b'"),
-        (["train", "t.csv", "-o", "r", "--out", "s"], "--out", "'r', 's'"),
-        (["train", "t.csv", "-or", "-o", "s"], "--out", "'r', 's'"),
-        (["translate", "--beam", "2", "m", "i.txt", "--beam", "2"], "--beam", "'2', '2'"),
-        (["evaluate", "m", "t.csv", "--target", "1", "--target=2", "--target", "3"], "--target", "'1', '2', '3'"),
-        (["evaluate", "m", "t.csv", "--header", "--no-header"], "--header / --no-header", "'--header', '--no-header'"),
+        (["train", "t.csv", "-or", "--out", "s"], "--out", 2),
+        (["translate", "--beam", "2", "m", "i.txt", "--beam", "2"], "--beam", 2),
+        (["evaluate", "m", "t.csv", "--target", "1", "--target=2", "--target", "3"], "--target", 3),
+        (["evaluate", "m", "t.csv", "--header", "--no-header"], "--header / --no-header", 2),
     ],
 )
-def test_an_option_given_twice_is_an_error_that_names_it_and_its_values(call, words, option, values):
+def test_an_option_given_twice_is_an_error_that_names_it(call, words, option, count):
     answer = call(*words)
     assert (answer.code, answer.out) == (2, "")
     assert f"the option {option}" in answer.err
-    assert f"got: {values}" in answer.err
+    assert f"got: {count} values" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from glassformer.data.datasets import dates
 from glassformer.inference.confidence import MIN_SOURCES
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.rundirectory import RunDirectory
 
 ROWS = dates(2 * MIN_SOURCES, seed=11)
 TEXTS = "".join(f"{source}\n" for source, _ in ROWS[:40]).encode()
@@ -84,20 +83,6 @@ def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, ta
     assert answer.code == 0, answer.err
     assert re.search(r"expected calibration error [\d.]+ points, Brier score 0\.\d{4}", answer.out)
     assert re.search(r"^0 +30 +100\.0 % ", answer.out, re.MULTILINE)
-
-
-def test_a_model_in_training_is_refused_before_anything_is_translated(call, calibrated):
-    with RunDirectory(calibrated).locked():
-        answer = call("calibrate", calibrated, "nothing.csv")
-    assert (answer.code, answer.err.splitlines()[0]) == (1, "error: this run is already being trained")
-
-
-def test_a_beam_of_its_own_can_be_calibrated(call, calibrated, tmp_path, table_of):
-    shutil.copytree(calibrated, tmp_path / "run")
-    table = table_of(tmp_path / "held.csv", [("iso", "english"), *ROWS])
-    assert call("calibrate", tmp_path / "run", table, "--beam", "3").code == 0
-    assert call("translate", tmp_path / "run", "-", "--min-confidence", "0", "--beam", "3", stdin=TEXTS).code == 0
-    assert "got: a beam of 2" in call("translate", tmp_path / "run", "-", "--min-confidence", "0", stdin=TEXTS).err
 
 
 def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run):

@@ -75,7 +75,7 @@ def test_the_demo_never_uses_or_replaces_a_run_that_is_not_its_own(tmp_path, cal
     before = model.read_bytes()
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 1
-    assert "this run was not made by the demo" in answer.err
+    assert "this file or run was not made by the demo" in answer.err
     assert model.read_bytes() == before
     assert not (tmp_path / "dates.csv").exists()
 
@@ -85,7 +85,7 @@ def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
     mine.write_text("mine,too\n")
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 1
-    assert "this file exists already and was not made by the demo; nothing was written" in answer.err
+    assert "this file or run was not made by the demo; nothing was written" in answer.err
     assert str(mine) in answer.err
     assert [each.name for each in tmp_path.iterdir()] == ["dates-test.csv"]
     assert mine.read_text() == "mine,too\n"

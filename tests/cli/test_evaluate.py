@@ -80,19 +80,6 @@ def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call
     assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_the_work(call, run, tmp_path, table_of):
-    table = table_of(tmp_path / "t.csv", [("iso", "english"), ("1845-01-05", "January 5, 1845")])
-    there = (table / "errors.html", table, tmp_path)
-    for path in there:
-        answer = call("evaluate", run, table, "--report", path, "--overwrite")
-        assert answer.code != 0
-        assert answer.out == ""
-        assert "Traceback" not in answer.err
-    same = call("evaluate", run, table, "--report", tmp_path / "x", "--ledger", tmp_path / "x")
-    assert (same.code, same.out) == (2, "")
-    assert "a file that this command reads or writes too" in same.err
-
-
 def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, few):
     answer = call("evaluate", run, few)
     assert answer.code == 0
@@ -125,15 +112,6 @@ def test_how_the_rows_were_grouped_is_said_with_the_nearest_target_of_wrong_answ
     assert "sources" not in alone
 
 
-def test_train_tests_in_the_same_way(tmp_path, call, small, table, two_answers):
-    words = ("train", table, "--test", two_answers, "--out", tmp_path / "run", *small(training__steps="2"))
-    answer = call(*words)
-    assert answer.code == 0, answer.err
-    assert "6 rows, 4 sources, 2 of them with several targets" in answer.out
-    report = json.loads(call(*words, "--overwrite", "--json", "--quiet").out)["test"]
-    assert report["rows"] == {"read": 6, "scored": 6, "items": 4, "items_with_several_references": 2}
-
-
 def test_the_bleu_tokenizer_is_in_the_signature(call, run, few):
     report = json.loads(call("evaluate", run, few, "--json", "--bleu-tokenize", "intl", "--beam", "1").out)
     assert "tok:intl|" in report["metrics"]["bleu"]["signature"]
@@ -152,19 +130,8 @@ def test_columns_of_evaluation_are_chosen_like_those_of_training(call, run, few)
     assert json.loads(answer.out)["metrics"]["exact_match"]["value"] == 0
 
 
-def test_a_guess_about_the_first_row_is_said_with_the_option_that_changes_it(tmp_path, call, run):
-    table = tmp_path / "h.csv"
-    table.write_text("to,from\n1845-01-05,a\n", encoding="utf-8")
-    said = call("score", run, table).err
-    assert "the first row was read as a header: 'to' | 'from' (otherwise: --no-header)\n" in said
-    assert "read as a header: 'to' | 'from'\n" in call("score", run, table, "--source", "to", "--target", "from").err
-    table.write_text("1845-01-05,a\n", encoding="utf-8")
-    assert "the first row was read as data: '1845-01-05' | 'a' (otherwise: --header)\n" in call("score", run, table).err
-
-
 # The ledger of a table
 
-VERBS = {"evaluate": (), "score": (), "translate": ("--column", "iso")}
 GAPS = "iso,english\n1845-01-05,a\n1845-01-06\n\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
 LOST = [2, 3, *range(4, 11)]  # rows of which a cell is missing, blank, or one too many
 
@@ -186,27 +153,6 @@ def test_each_row_that_is_not_kept_is_in_the_file_of_the_ledger(tmp_path, call, 
     assert "--ledger FILE" not in answer.err
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "translate"])
-def test_a_ledger_is_written_for_a_whole_table_too_and_replaces_nothing_unasked(tmp_path, call, run, verb):
-    path, ledger = tmp_path / "whole.csv", tmp_path / "lost.jsonl"
-    path.write_text("iso,english\n1845-01-05,a\n", encoding="utf-8")
-    ledger.write_text("mine", encoding="utf-8")
-    words = (verb, run, path, *VERBS[verb], "--ledger", ledger)
-    refused = call(*words)
-    assert (refused.code, refused.out) == (1, "")
-    assert "the output exists already; nothing was written" in refused.err
-    assert "rows read" not in refused.err  # before work is done
-    assert ledger.read_text("utf-8") == "mine"
-    assert call(*words, "--overwrite").code == 0
-    assert ledger.read_text("utf-8") == ""
-    assert "--ledger FILE" not in call(*words[:-2]).err
-    refused = call(*words[:-1], path / "lost.jsonl")
-    assert (refused.code, "cannot write the file" in refused.err, "rows read" in refused.err) == (1, True, False)
-    refused = call(*words[:-1], path, "--overwrite")
-    assert (refused.code, "a file that this command reads or writes too" in refused.err) == (2, True)
-    assert path.read_text("utf-8") == "iso,english\n1845-01-05,a\n"
-
-
 # score
 
 
@@ -219,28 +165,12 @@ def test_an_ensemble_scores_as_in_python(call, run, others, few, translator):
     assert found != pytest.approx([each.score for each in translator.score(PAIRS)], abs=1e-2)
 
 
-def test_answers_that_were_cut_off_are_counted_and_the_limit_is_named(call, run, few):
-    answer = call("evaluate", run, few, "--set", "decoding.max_new_tokens=3", "--json")
-    assert json.loads(answer.out)["unfinished"] == 24
-    assert "24 answers were cut off at the maximum number of tokens;" in answer.err
-    assert "decoding.max_new_tokens is 3, and the longest target trained on has 18 tokens" in answer.err
-
-
 def test_score_gives_the_log_probability_of_each_row(call, run, few, translator):
     lines = call("score", run, few, "--quiet").out.splitlines()
     for line, pair, each in zip(lines, PAIRS, translator.score(PAIRS), strict=True):
         figure, *texts = line.split("\t")
         assert tuple(texts) == pair
         assert float(figure) == pytest.approx(each.score, abs=1e-3)
-
-
-def test_score_as_json_has_every_token_and_they_add_up(call, run, few):
-    answer = call("score", run, few, "--json", "--quiet")
-    objects = [json.loads(line) for line in answer.out.splitlines()]
-    assert [each["row"] for each in objects] == list(range(1, 25))
-    for each in objects:
-        assert each["score"] == pytest.approx(sum(score for _, score in each["tokens"]), abs=1e-4)
-        assert "".join(token for token, _ in each["tokens"]) == each["target"] + "<eos>"
 
 
 def test_the_suspects_are_the_rows_whose_target_is_less_probable_than_the_answer(
@@ -291,10 +221,3 @@ def test_score_names_a_target_that_has_no_tokens_by_its_row_in_the_table(tmp_pat
 def test_score_counts_what_the_vocabularies_do_not_have(tmp_path, call, run, table_of):
     answer = call("score", run, table_of(tmp_path / "strange.csv", [("1845-01-05é", "Januarß 5, 1845")]))
     assert "2 unknown tokens in 1 line were read as <unk>: 'é' (1), 'ß' (1)" in answer.err
-
-
-def test_a_huge_text_is_shortened_on_the_terminal_and_not_in_json(call, run, tmp_path, table_of):
-    table = table_of(tmp_path / "t.csv", [("source", "target"), ("1845-01-05", "x" * 50_000)])
-    assert len(call("evaluate", run, table, "--beam", "1").out) < 5_000
-    (example,) = json.loads(call("evaluate", run, table, "--beam", "1", "--json").out)["examples"]
-    assert example["gold"] == "x" * 50_000

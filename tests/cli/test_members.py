@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,18 +44,6 @@ def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small
         *("model.safetensors", "recipe.toml", "ledger.jsonl", "held_out.jsonl", "sources.safetensors", "README.md"),
         *("members", "checkpoints"),
     }
-
-
-@pytest.mark.medium
-def test_ctrl_c_stops_all_members_and_the_printed_command_goes_on(tmp_path, interrupted, small, table):
-    out = tmp_path / "run"
-    words = small(training__steps="4000", training__validate_every="5", training__max_minutes="1")
-    said = interrupted("train", table, "--out", out, "--members", 2, *words)
-    last = said.rstrip().splitlines()[-1].strip()
-    assert shlex.split(last) == ["glassformer", "train", str(table), "--out", str(out), "--resume", "--members", "2"]
-    assert not (out / "model.safetensors").exists()
-    history = (out / "members" / "1" / "history.jsonl").read_text("utf-8").splitlines()
-    assert json.loads(history[-1])["event"] == "stopped"
 
 
 def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, call, run, joined, table, few):

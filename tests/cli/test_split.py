@@ -36,37 +36,6 @@ def test_the_parts_are_printed_and_are_not_replaced(tmp_path, call, table):
     assert "the folder is not empty; nothing was written" in again.err
 
 
-def test_a_folder_with_features_is_split_into_folders_that_train_takes(tmp_path, call, table_of):
-    folder, out = tmp_path / "tables", tmp_path / "parts"
-    folder.mkdir()
-    header, rows = ("form", "tags", "lemma"), [(f"{word}ed", "V;PST", word) for word in map(str, range(40))]
-    table_of(folder / "a.csv", [header, *rows[:20], ("x", "", "y")])
-    table_of(folder / "b.csv", [header, *rows[20:], *rows[:5]])
-    words = ("--source", "lemma", "--target", "form", "--feature", "tags")
-    answer = call("split", folder, "--out", out, *words, "--json")
-    assert answer.code == 0, answer.err
-    found = json.loads(answer.out)["parts"]
-    assert {name: part["files"] for name, part in found.items()} == {name: [str(out / name)] for name in found}
-    data = DataSettings(source="lemma", target="form", features=["tags"])
-    read = {name: read_table(out / name, data) for name in found}
-    assert [len(each.pairs) for each in read.values()] == [part["rows"] for part in found.values()]
-    sources = [set(each.sources) for each in read.values()]
-    assert sum(map(len, sources)) == len(set.union(*sources)) == 40
-    assert sum(map(len, (each.pairs for each in read.values()))) == 45
-    assert json.loads((out / "ledger.jsonl").read_text())["reason"] == "empty feature"
-    sidecar = [line.split(",") for line in (out / "rows.csv").read_text().splitlines()]
-    assert sidecar[0] == ["file", "row", "part"]
-    assert {(file, row) for file, row, _ in sidecar[1:]} == {
-        *((str(folder / "a.csv"), str(row)) for row in range(1, 21)),
-        *((str(folder / "b.csv"), str(row)) for row in range(1, 26)),
-    }
-    first = (out / "train" / "a.csv").read_bytes().splitlines()
-    assert first[0] == b"form,tags,lemma"
-    again = call("split", tmp_path / "*/?.csv", "--out", tmp_path / "again", *words, "-q")
-    assert again.code == 0, again.err
-    assert (tmp_path / "again" / "rows.csv").read_bytes() == (out / "rows.csv").read_bytes()
-
-
 VERBS = [
     (f"{lemma}{ending}", tags, lemma) for lemma in map(str, range(30)) for ending, tags in (("ed", "PST"), ("s", "3"))
 ]
@@ -107,12 +76,3 @@ def test_a_group_that_cannot_be_used_is_an_error_without_a_file(tmp_path, call, 
         assert (answer.code, answer.out) == (code, "")
         assert part in answer.err
         assert not (tmp_path / "parts").exists()
-
-
-def test_files_of_one_name_get_numbers(tmp_path, call, table_of):
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        table_of(tmp_path / name / "t.csv", [("source", "target"), *((name + str(n), "x") for n in range(9))])
-    answer = call("split", tmp_path / "*/t.csv", "--out", tmp_path / "parts", "-q")
-    assert answer.code == 0, answer.err
-    assert [path.name for path in sorted((tmp_path / "parts" / "train").iterdir())] == ["00001-t.csv", "00002-t.csv"]

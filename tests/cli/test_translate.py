@@ -46,17 +46,6 @@ def test_a_text_file_in_and_a_text_file_out(tmp_path, call, run, answers):
     assert (tmp_path / "deep" / "out.txt").read_text(encoding="utf-8").splitlines() == answers
 
 
-def test_an_output_that_is_there_stays_unless_overwrite_is_said(tmp_path, call, run, answers):
-    out = tmp_path / "out.txt"
-    out.write_text("mine", encoding="utf-8")
-    answer = call("translate", run, "-", "--out", out, stdin=AS_BYTES)
-    assert answer.code == 1
-    assert "the output exists already; nothing was written" in answer.err
-    assert out.read_text(encoding="utf-8") == "mine"
-    assert call("translate", run, "-", "--out", out, "--overwrite", stdin=AS_BYTES).code == 0
-    assert out.read_text(encoding="utf-8").splitlines() == answers
-
-
 @pytest.mark.parametrize("column", ["date", "1"])
 def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, table_of, answers, column):
     cells = [("id", "date"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
@@ -131,10 +120,6 @@ def test_texts_that_are_unlike_the_training_are_counted_with_the_reason(call, ru
     assert "and 3 more" in answer.err
 
 
-def test_quiet_leaves_out_warnings(call, run):
-    assert call("translate", run, "-", "--quiet", stdin="é\n".encode()).err == ""
-
-
 def test_answers_that_were_cut_are_named(call, run):
     answer = call("translate", run, "-", "--beam", 1, "--set", "decoding.max_new_tokens=2", stdin=b"\n" + AS_BYTES)
     assert answer.code == 0
@@ -142,14 +127,6 @@ def test_answers_that_were_cut_are_named(call, run):
     assert "--set decoding.max_new_tokens=N allows more" in answer.err
     assert "warning: decoding.max_new_tokens is 2, and the longest target trained on has 18 tokens" in answer.err
     assert all(len(line) == 2 for line in answer.out.splitlines()[1:])
-
-
-def test_an_output_that_cannot_be_written_is_told_before_anything_is_read(tmp_path, call, run):
-    (tmp_path / "file").write_text("")
-    answer = call("translate", run, tmp_path / "no input", "--out", tmp_path / "file" / "answers.txt")
-    assert (answer.code, answer.out) == (1, "")
-    assert "cannot write the file" in answer.err
-    assert f"where: {tmp_path / 'file' / 'answers.txt'}" in answer.err
 
 
 @pytest.mark.parametrize("option", [["--header"], ["--ledger", "lost.jsonl"]])
@@ -194,27 +171,3 @@ def test_what_was_taken_of_a_table_is_said_before_its_answers(tmp_path, call, ru
     ]
     quiet = call("translate", run, table, "--column", 0, "--quiet")
     assert (quiet.out, quiet.err) == (answer.out, "")
-
-
-def test_a_first_row_that_was_taken_for_data_is_said_with_its_option(tmp_path, call, run):
-    table = tmp_path / "h.tsv"
-    table.write_text(f"{'1' * 80}\tb\t{'c' * 70}" + "\td" * 20 + "\n")
-    answer = call("translate", run, table, "--column", 1)
-    first = f"'{'1' * 59}…' | 'b' | '{'c' * 59}…'" + " | 'd'" * 5 + " | …"
-    assert f"the first row was read as data: {first} (otherwise: --header)\n" in answer.err
-    assert "(TSV, without a header)" in answer.err
-
-
-def test_a_ledger_is_not_the_output(tmp_path, call, run):
-    table = tmp_path / "h.csv"
-    table.write_text("iso,x\n1845-01-05,a\n")
-    both = tmp_path / "both"
-    answer = call("translate", run, table, "--column", "iso", "--out", both, "--ledger", both)
-    assert (answer.code, answer.out) == (2, "")
-    assert "a file that this command reads or writes too" in answer.err
-    assert not both.exists()
-
-
-def test_several_answers_asked_for_by_set_are_never_left_out(call, run):
-    answer = call("translate", run, "--set", "decoding.num_return_sequences=2", stdin=b"1845-01-05\n")
-    assert len(json.loads(answer.out)["alternatives"]) == 1

@@ -120,7 +120,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
             if kind in ("characters", "bytes")
         )
     )
-    if not _has_white_space_at_ends(pairs, inputs):
+    if all(text == text.strip() for pair in pairs for text in texts_of(pair.source, inputs)):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
@@ -144,10 +144,6 @@ def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
     if isinstance(value, str):
         return value if value in get_args(TokenKind) else otherwise
     return value if type(value) is type(otherwise) and value > 0 else otherwise
-
-
-def _has_white_space_at_ends(pairs: Sequence[Pair], inputs: Inputs) -> bool:
-    return any(text != text.strip() for pair in pairs for text in texts_of(pair.source, inputs))
 
 
 def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
@@ -199,7 +195,6 @@ def _new_strings(texts: Sequence[str], form: Form) -> float:
 def _choose_tokens(
     n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
 ) -> tuple[tuple[str, str], list[Choice]]:
-    """Choose the kind of token of each side, and the vocabulary."""
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)

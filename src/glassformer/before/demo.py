@@ -45,18 +45,23 @@ class Demo:
         return dates(N_TRAIN + N_TEST, self.seed)[N_TRAIN:]
 
     def write_tables(self) -> bool:
-        """Write both tables. Returns whether the model is trained already.
+        """Write both tables. Returns whether the model of this seed is trained already.
 
         Raises RunError, before anything is written, when the directory holds a table or a run of another origin.
         """
-        is_trained = self._is_trained()
+        run, is_trained = self.run, False
+        run.finish_move()
+        run.check_free(overwrite=True)
+        if run.model.exists():
+            found = ModelFile.load(run.model)
+            seed = found.settings.training.seed
+            _check_origin(run.path, found.data.fingerprint == fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]))
+            is_trained = seed == self.seed and run.card.exists()
         rows, contents = dates(N_TRAIN + N_TEST, self.seed), dict[Path, str]()
         for path, part in ((self.table, rows[:N_TRAIN]), (self.test_table, rows[N_TRAIN:])):
             contents[path] = "iso,english\n" + "".join(f'{iso},"{english}"\n' for iso, english in part)
-        for path, text in contents.items():  # next to a run of the demo, the tables are the demo's too
-            is_same = not path.exists() or (path.is_file() and path.read_bytes() == text.encode())
-            if not is_same and not self.run.recipe.exists():
-                raise _of_another_origin("file exists already and", path)
+            is_same = not path.exists() or (path.is_file() and path.read_bytes() == contents[path].encode())
+            _check_origin(path, is_same or run.recipe.exists())  # next to a run of the demo, it is the demo's too
         for path, text in contents.items():
             write_text(path, text)
         return is_trained
@@ -69,20 +74,8 @@ class Demo:
         overrides = {} if resume else {"training.seed": self.seed, "data.header": "yes"}
         return plan(self.table, run.path, overrides=overrides, resume=resume, overwrite=not resume)
 
-    def _is_trained(self) -> bool:
-        """Whether the demo of this seed has its model. Raises RunError for the run of another table."""
-        run = self.run
-        run.finish_move()
-        run.check_free(overwrite=True)
-        if not run.model.exists():
-            return False
-        found = ModelFile.load(run.model)
-        seed = found.settings.training.seed
-        if found.data.fingerprint != fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]):
-            raise _of_another_origin("run", run.path)
-        return seed == self.seed and run.card.exists()
 
-
-def _of_another_origin(what: str, path: Path) -> RunError:
-    what = f"this {what} was not made by the demo; nothing was written"
-    return RunError(what, where=str(path), hint="choose another --out")
+def _check_origin(path: Path, is_own: bool) -> None:
+    if not is_own:
+        what = "this file or run was not made by the demo; nothing was written"
+        raise RunError(what, where=str(path), hint="choose another --out")

@@ -54,9 +54,8 @@ def forecast(planned: Plan, device: str = "auto") -> Forecast:
     if needed > available and updater.device.type != "cuda":  # a GPU tries: a batch is split there
         return Forecast(steps, validations, needed, available)
     begun = time.perf_counter()
-    Validator(
-        planned.prepared, updater.computation, updater.processes
-    ).measure()  # of an untrained model, whose answers do not end
+    validator = Validator(planned.prepared, updater.computation, updater.processes)
+    validator.measure()  # of an untrained model, whose answers do not end
     of_validation = time.perf_counter() - begun
     of_step, speed = _measure(updater, largest, epoch)
     seconds = steps * of_step + validations * of_validation

@@ -43,7 +43,6 @@ def grow_model(start: ModelFile, source: Tokenizer, target: Tokenizer) -> ModelF
 
 
 def _old_ids(old: Vocabulary, new: Vocabulary) -> Iterator[int | None]:
-    """Yield the old id of each new id, or None for a new token."""
     inputs = dict(zip(old.input_tokens, old.input_ids, strict=True))
     for token_id, piece in enumerate(new.pieces):
         if token_id in new.input_ids:

@@ -26,15 +26,12 @@ def check_training_fits(
     weights = n_parameters * COPIES * FLOAT
     batch_tokens = min(training.batch_tokens // 4, n_tokens)
     batch = batch_tokens * model.d_model * max(model.n_encoder_layers, model.n_decoder_layers) * FLOAT
-    names = ("n_encoder_layers", "n_decoder_layers", "d_model", "d_ff", "n_heads", "max_length")
-    hint = f"a smaller {', '.join(f'model.{name}' for name in names)} or vocabulary"
-    if batch > weights:
-        hint = "a smaller training.batch_tokens, with training.accumulate for the same update"
     check_fits(
         device,
         weights + batch,
         "train this model",
-        f"{n_parameters:,} parameters in float32 with their gradient and Adam's two means"
-        + (f", and a batch of {training.batch_tokens:,} tokens" if batch > weights else ""),
-        hint,
+        f"{n_parameters:,} parameters in float32 with their gradient and Adam's two means, and a batch of "
+        f"{training.batch_tokens:,} tokens",
+        "a smaller model.d_model, model.d_ff, model.max_length, number of layers or heads, or vocabulary; or a smaller "
+        "training.batch_tokens, with training.accumulate for the same update",
     )

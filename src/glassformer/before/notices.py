@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from glassformer.before.audit.quick import quick_audit
+from glassformer.before.audit import quick_audit
 from glassformer.before.grow import unknown_text
 from glassformer.data.rows import first_row_note
 from glassformer.data.tables import Table
@@ -16,29 +15,12 @@ from glassformer.errors import counted
 from glassformer.text import Tokenizer
 from glassformer.training.prepare import MAX_UNKNOWN, Prepared
 
-NoticeKind = Literal[
-    "changed",
-    "environment",
-    "no checkpoint",
-    "damaged checkpoint",
-    "first row",
-    "reading",
-    "sample",
-    "also trained on",
-    "audit",
-    "too long",
-    "new tokens",
-    "unknown tokens",
-    "unknown held-out",
-    "short limit",
-]
-
 
 @dataclass(frozen=True)
 class Notice:
     """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a resumed run."""
 
-    kind: NoticeKind
+    kind: str
     text: str
     table: str
 

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,11 +38,9 @@ from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table
 from glassformer.devices import find_device
-from glassformer.errors import ModelFileError, SettingsError, UsageError
+from glassformer.errors import SettingsError, UsageError
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.evaluation import Report, evaluate
 from glassformer.inference.metrics import has_four_tokens
-from glassformer.inference.translator import Translator
 from glassformer.paper.settings import DataSettings, Settings
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
@@ -58,6 +55,9 @@ from glassformer.training.processes import Processes
 from glassformer.training.update import Updater
 
 SET_BY_USER = "set by you"
+BEGINS_AGAIN = (
+    "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
+)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,6 @@ class Plan:
         check_training_fits(self.settings, str(found), sizes, max(len(train.source.ids), len(train.target.ids)))
         return found
 
-    def evaluate_test(self, translator: Translator) -> Report:
-        """Score the trained model on the test table. Raises UsageError when there is none."""
-        if self.test is None:
-            raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
-        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.locations)
-
 
 def plan(
     pairs: Given,
@@ -148,79 +142,72 @@ def plan(
     if processes.has_restarted:
         resume = processes.from_first(resume or directory.resume.exists())
         init, overwrite = (None, False) if resume else (init, True)
-    arguments = (_given(overrides), directory, pairs, valid, test, init)
-    complete = overrides if isinstance(overrides, Settings) else None
-    decide = partial(_plan, *arguments, complete, processes, members, resume=resume, overwrite=overwrite)
-    return decide() if processes.count == 1 else processes.agree(decide, _digest)
+    if isinstance(overrides, Settings):  # over which nothing is advised
+        complete, given = overrides, overrides.model_dump(exclude_unset=True)
+    else:  # an error before a long table is read
+        complete, given = None, check_settings(nested(overrides or {}))
 
-
-def _plan(
-    given: dict[str, Any],
-    directory: RunDirectory,
-    pairs: Given,
-    valid: Given | None,
-    test: Given | None,
-    init: str | Path | None,
-    complete: Settings | None,
-    processes: Processes,
-    members: int,
-    *,
-    resume: bool,
-    overwrite: bool,
-) -> Plan:
-    """Decide for this process. `complete` are settings over which nothing is advised."""
-    resumed, notices = None, tuple[Notice, ...]()
-    if resume:
-        _check_alone(directory, init=init is not None, overwrite=overwrite)
-        _check_members(directory, members)
-        if members > 1:
-            complete, init = _members_begun(directory, given), init_of(directory.recipe)
-            given = complete.model_dump()
-        elif is_before_first(directory):
-            complete, init, notices = _begun_again(directory, given)
-            given, overwrite = complete.model_dump(), True
+    def decide() -> Plan:
+        nonlocal complete, given, init, overwrite
+        resumed, notices = None, tuple[Notice, ...]()
+        if resume:
+            _check_resume(directory, members, replaces=init is not None or overwrite)
+            if members > 1:
+                complete, init = _members_begun(directory, given), init_of(directory.recipe)
+                given = complete.model_dump()
+            elif is_before_first(directory):
+                begun = recipe_of_run(directory.recipe)
+                complete, init = Settings(**merge(begun.model_dump(), given)), init_of(directory.recipe)
+                given, overwrite = complete.model_dump(), True
+                notices = (Notice("no checkpoint", BEGINS_AGAIN, str(directory.path)),)
+            else:
+                resumed = resume_run(directory, given, processes)
+                given, notices = resumed.settings.model_dump(), resumed.notices
+        elif processes.is_first:
+            directory.check_free(overwrite=overwrite)
+        start = None if init is None else ModelFile.load(local_model(init))
+        given = merge(given, settled := _settled_by(start, given, init))
+        table, given = _read_table(pairs, given, start)
+        data = DataSettings(**given.get("data", {}))
+        held_out, tested = (None if other is None else read_like(table, other, data) for other in (valid, test))
+        tokenizers = _tokenizers_of(start, table)
+        if resumed is not None:
+            settings, choices = Settings(**given), tuple[Choice, ...]()
+            check_tables(resumed.saved, table, held_out, directory.resume)
+            tokenizers = tokenizers_from_dict(resumed.saved.tokenizers)
+        elif complete is not None:
+            settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
         else:
-            resumed = resume_run(directory, given, processes)
-            given, notices = resumed.settings.model_dump(), resumed.notices
-    elif processes.is_first:
-        directory.check_free(overwrite=overwrite)
-    start = None if init is None else ModelFile.load(local_model(init))
-    given = merge(given, settled := _settled_by(start, given, init))
-    table, given = _read_table(pairs, given, start)
-    data = DataSettings(**given.get("data", {}))
-    held_out, tested = (None if other is None else read_like(table, other, data) for other in (valid, test))
-    tokenizers = _tokenizers_of(start, table)
-    if resumed is not None:
-        settings, choices = Settings(**given), tuple[Choice, ...]()
-        check_tables(resumed.saved, table, held_out, directory.resume)
-        tokenizers = tokenizers_from_dict(resumed.saved.tokenizers)
-    elif complete is not None:
-        settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
-    else:
-        settings, choices = _advised(table, given, has_start=start is not None)
-    check_training_fits(settings, "cpu")  # before rows are prepared for it
-    earlier = _earlier(directory, start, resume=resumed is not None)
-    prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
-    if start is not None:
-        new = new_token_texts(start, prepared.tokenizers)
-        notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
-        start = grow_model(start, *prepared.tokenizers)
-    if tested is not None:  # an error for a row that the model would not take
-        encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
-    if not resume:
-        _check_metric(settings, prepared, table if held_out is None else held_out)
-    return Plan(
-        settings,
-        choices,
-        (*notices, *notices_of(table, held_out, tested, prepared)),
-        *(prepared, directory, table, held_out, tested),
-        start=start,
-        init=None if init is None else str(init),
-        resumed=resumed,
-        members=members,
-        overwrite=overwrite,
-        processes=processes,
-    )
+            advice = advise(table.pairs, given, table.inputs)
+            settings = Settings(**merge(advice.settings, given))
+            choices = tuple(_choices(advice.choices, given, has_start=start is not None))
+        check_training_fits(settings, "cpu")  # before rows are prepared for it
+        earlier = None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+        if resumed is not None:
+            earlier = TrainedSources.load(directory.sources) if directory.sources.exists() else None
+        prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
+        if start is not None:
+            new = new_token_texts(start, prepared.tokenizers)
+            notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
+            start = grow_model(start, *prepared.tokenizers)
+        if tested is not None:  # an error for a row that the model would not take
+            encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
+        if not resume:
+            _check_metric(settings, prepared, table if held_out is None else held_out)
+        return Plan(
+            settings,
+            choices,
+            (*notices, *notices_of(table, held_out, tested, prepared)),
+            *(prepared, directory, table, held_out, tested),
+            start=start,
+            init=None if init is None else str(init),
+            resumed=resumed,
+            members=members,
+            overwrite=overwrite,
+            processes=processes,
+        )
+
+    return decide() if processes.count == 1 else processes.agree(decide, _digest)
 
 
 def _digest(planned: Plan) -> dict[str, str]:
@@ -243,49 +230,22 @@ def _digest(planned: Plan) -> dict[str, str]:
 # Settings
 
 
-def _given(overrides: Settings | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The given settings, as nested dicts of checked values. Raises SettingsError before a long table is read."""
-    if isinstance(overrides, Settings):
-        return overrides.model_dump(exclude_unset=True)
-    return check_settings(nested(overrides or {}))
-
-
-def _check_alone(directory: RunDirectory, **others: bool) -> None:
-    """Raise UsageError when arguments are given that exclude `resume`."""
-    for name, is_given in others.items():
-        if is_given:
-            raise UsageError(
-                f"resume and {name} exclude each other: a run that is resumed keeps its weights and its files",
-                where=str(directory.path),
-                hint=f"leave out {name} to continue the run, or leave out resume to start a new one",
-            )
-
-
-def _begun_again(directory: RunDirectory, given: Mapping[str, Any]) -> tuple[Settings, str | None, tuple[Notice, ...]]:
-    """Return the settings of a run that has no checkpoint, with those given, its model to start from, and a notice.
-
-    Raises SettingsError for a recipe that is not valid.
-    """
-    recipe = directory.recipe
-    settings = recipe_of_run(recipe, "start a new run, with --overwrite")
-    text = "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
-    notice = Notice("no checkpoint", text, str(directory.path))
-    return Settings(**merge(settings.model_dump(), given)), init_of(recipe), (notice,)
-
-
-def _check_members(directory: RunDirectory, members: int) -> None:
-    """Raise UsageError for a run of one model that is to be resumed as one of several, or the reverse."""
-    has_members = directory.members.is_dir()
-    if directory.recipe.exists() and has_members != (members > 1):
-        what, hint = "the run has several models", "--members N, with the number that it was begun with"
-        if not has_members:
-            what, hint = "it is a run of one model", "without --members"
-        raise UsageError(what, where=str(directory.path), got=f"{members}", hint=hint)
+def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> None:
+    """Raise UsageError for arguments that exclude `resume`, and for another number of models than was begun."""
+    what, has_members = "", directory.members.is_dir()
+    if replaces:
+        what = "resume excludes init and overwrite: a run that is resumed keeps its weights and its files"
+        hint = "leave them out to continue the run, or leave out resume to start a new one"
+    elif directory.recipe.exists() and has_members != (members > 1):
+        what = "the run has several models" if has_members else "it is a run of one model"
+        hint = "members: the number that it was begun with"
+    if what:
+        raise UsageError(what, where=str(directory.path), hint=hint)
 
 
 def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
     """Return the settings that members were begun with. Raises UsageError for changes of them."""
-    before = recipe_of_run(directory.recipe, "start again, with --overwrite")
+    before = recipe_of_run(directory.recipe)
     if changed := differences(before, Settings(**merge(before.model_dump(), given))):
         what = "the settings of members cannot change when they are resumed"
         where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
@@ -319,11 +279,6 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, To
     return start.source_tokenizer, start.target_tokenizer
 
 
-def _advised(table: Table, given: Mapping[str, Any], *, has_start: bool) -> tuple[Settings, tuple[Choice, ...]]:
-    advice = advise(table.pairs, given, table.inputs)
-    return Settings(**merge(advice.settings, given)), tuple(_choices(advice.choices, given, has_start=has_start))
-
-
 def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
     """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
     values = flat(given)
@@ -338,17 +293,6 @@ def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: 
             choices.append(choice)
     rest = {} if has_start else values
     return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
-
-
-def _earlier(directory: RunDirectory, start: ModelFile | None, *, resume: bool) -> TrainedSources | None:
-    """The sources trained on before: by the model to start from, or by the run until it was interrupted."""
-    if resume:
-        try:
-            return TrainedSources.load(directory.sources) if directory.sources.exists() else None
-        except ModelFileError as error:
-            error.hint = "delete it: it is written again, without the sources of a model that the run began from"
-            raise
-    return None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
 
 
 # Tables
@@ -370,7 +314,6 @@ def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) ->
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
-    """Raise SettingsError for a metric that is undefined for the held-out rows."""
     targets = [pair.target for pair in prepared.valid_pairs]
     if settings.training.metric == "bleu" and targets and not has_four_tokens(targets):
         raise SettingsError(

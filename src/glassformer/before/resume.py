@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.before.notices import Notice, NoticeKind
+from glassformer.before.notices import Notice
 from glassformer.before.recipes.overrides import flat, merge, read_recipe
 from glassformer.data.tables import Table
 from glassformer.errors import RunError, SettingsError, UsageError
@@ -56,7 +56,7 @@ def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Pro
         _check_recipe(directory.recipe, before, after)
     changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in found.items())
     continues = f"continues after step {step:,}, from the weights of that step (not the best ones), with changes:"
-    texts: dict[NoticeKind, str | None] = {
+    texts = {
         "damaged checkpoint": saved.damage
         and f"the newest checkpoint is damaged ({saved.damage}); "
         f"the run continues from the one before it, after step {step:,}",
@@ -67,13 +67,13 @@ def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Pro
     return Resumed(saved, after, changes, notices)
 
 
-def recipe_of_run(path: Path, hint: str) -> Settings:
+def recipe_of_run(path: Path) -> Settings:
     """Read the recipe of a run. Raises SettingsError, with a hint."""
     try:
         return Settings(**read_recipe(path))
     except SettingsError as error:
         error.where = str(path)
-        error.hint = error.hint or hint
+        error.hint = error.hint or "restore it, or start a new run with --overwrite"
         raise
 
 
@@ -82,7 +82,7 @@ def _check_recipe(path: Path, before: Settings, after: Settings) -> None:
 
     The one from `after` a change is accepted: a process was killed between writing it and the checkpoint.
     """
-    recipe = recipe_of_run(path, "delete it: the checkpoint has all settings, and the recipe is written again")
+    recipe = recipe_of_run(path)
     if recipe not in (before, after):
         raise RunError(
             "the recipe was changed after this run began",

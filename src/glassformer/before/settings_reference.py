@@ -6,24 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.before.recipes.synonyms import spaced, synonyms
+from glassformer.before.recipes.overrides import spaced, synonyms
 from glassformer.errors import SettingsError, nearest
 from glassformer.paper.settings import Settings
+
+SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+"""Limit of JSON Schema -> its sign."""
 
 
 @dataclass(frozen=True)
 class SettingInfo:
-    """The reference of one setting. A limit that does not apply is None; a `default` of None means unset."""
+    """The reference of one setting. `limits` are those of JSON Schema, by name; a `default` of None means unset."""
 
     name: str
     description: str
     type: str
     default: Any
-    choices: tuple[str, ...] | None = None
-    minimum: float | None = None
-    exclusive_minimum: float | None = None
-    maximum: float | None = None
-    exclusive_maximum: float | None = None
+    choices: tuple[str, ...] | None
+    limits: Mapping[str, float]
 
     @property
     def section(self) -> str:
@@ -64,14 +64,7 @@ def _info(name: str, schema: Mapping[str, Any]) -> SettingInfo:
     """Return a property of a JSON schema as a SettingInfo; the type "null" only means that it can be unset."""
     variants = [variant for variant in schema.get("anyOf", [schema]) if variant["type"] != "null"]
     facts = {key: value for variant in variants for key, value in variant.items()}
-    return SettingInfo(
-        name=name,
-        description=schema["description"],
-        type=" or ".join(variant["type"] for variant in variants),
-        default=schema.get("default"),
-        choices=tuple(facts["enum"]) if "enum" in facts else None,
-        minimum=facts.get("minimum"),
-        exclusive_minimum=facts.get("exclusiveMinimum"),
-        maximum=facts.get("maximum"),
-        exclusive_maximum=facts.get("exclusiveMaximum"),
-    )
+    kind = " or ".join(variant["type"] for variant in variants)
+    choices = tuple(facts["enum"]) if "enum" in facts else None
+    limits = {limit: facts[limit] for limit in SIGNS if limit in facts}
+    return SettingInfo(name, schema["description"], kind, schema.get("default"), choices, limits)

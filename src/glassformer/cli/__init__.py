@@ -6,7 +6,6 @@ import importlib
 import io
 import os
 import sys
-from traceback import walk_tb
 
 import typer
 
@@ -75,8 +74,7 @@ def main() -> None:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        what, hint = _memory_for(error)
-        print_error(f"error: out of memory{what}\n  next: {hint}")
+        print_error("error: out of memory\n  next: choose a smaller training.batch_tokens, beam, model or input")
         sys.exit(1)
     finally:
         _drop_what_cannot_be_written()
@@ -88,20 +86,6 @@ def _drop_what_cannot_be_written() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _memory_for(error: BaseException) -> tuple[str, str]:
-    """Return for what the memory did not suffice, and what to do, from where the error was raised."""
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    if not {"glassformer.training.loop", "glassformer.training.update"}.isdisjoint(modules):
-        return " in training", "choose a smaller training.batch_tokens or model"
-    parts = ("glassformer.data.", "glassformer.training.prepare", "glassformer.inference.", "glassformer.paper.")
-    innermost = next((name for name in reversed(modules) if name.startswith(parts)), "")
-    if innermost.startswith(parts[:2]):
-        return " while the input is read", "check that it is text, with line breaks; or split it into smaller files"
-    if innermost:
-        return " while texts are translated", "choose a smaller beam, decoding.max_new_tokens or model"
-    return "", "choose a smaller input or model"
 
 
 def _prepare_streams() -> None:

@@ -13,11 +13,9 @@ from glassformer.cli.options import Columns, PairTable
 from glassformer.errors import EXIT_FINDINGS, counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.audit import Audit, Example, Severity
-    from glassformer.data.tables import Table
-    from glassformer.paper.settings import Settings
+    from glassformer.before.audit.findings import Audit, Example
 
-STYLES: dict[Severity, str] = {"error": "bold red", "warning": "yellow"}
+STYLES = {"error": "bold red", "warning": "yellow"}
 EXAMPLE = 60  # characters of a text in an example
 
 
@@ -25,8 +23,8 @@ def audit(
     table: PairTable,
     columns: Columns,
     reporter: Reporter,
-    valid: Annotated[str | None, typer.Option("--valid", metavar="TABLE", help="The table to validate on.")] = None,
-    test: Annotated[str | None, typer.Option("--test", metavar="TABLE", help="The table to test on.")] = None,
+    valid: Annotated[str | None, typer.Option(metavar="TABLE", help="The table to validate on.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="TABLE", help="The table to test on.")] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
@@ -38,35 +36,26 @@ def audit(
     Each finding has the number of rows, examples with their row numbers, and what to do.
     Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
     """
+    from glassformer.before.advise import advise
     from glassformer.before.audit import audit
+    from glassformer.before.recipes.overrides import check_settings, merge, parse_assignments
+    from glassformer.data.cleaning import clean
+    from glassformer.paper.settings import DataSettings, Settings
 
     train = columns.read(reporter, table)
     held, tested = (None if path is None else columns.read(reporter, path, like=train) for path in (valid, test))
-    train, settings = _cleaned(reporter, train, columns, assignments)
-    found = audit(train, held, tested, settings)
+    given = check_settings(merge(parse_assignments(assignments or []), {"data": columns.data}))
+    cleaned = clean(train, DataSettings(**given.get("data", {})))
+    if cleaned is not train:
+        reporter.print(f"after cleaning: {cleaned.ledger.summary()}")
+    settings = Settings(**merge(advise(cleaned.pairs, given, cleaned.inputs).settings, given))
+    found = audit(cleaned, held, tested, settings)
     reporter.result(found.to_json(), lambda: _print_audit(found))
     if strict and found.findings:
         raise typer.Exit(EXIT_FINDINGS)
 
 
-def _cleaned(
-    reporter: Reporter, table: Table, columns: Columns, assignments: list[str] | None
-) -> tuple[Table, Settings]:
-    """The table that training would clean, and the settings of that training: advised, with `--set` over them."""
-    from glassformer.before.advise import advise
-    from glassformer.before.recipes.overrides import check_settings, merge, parse_assignments
-    from glassformer.data.cleaning import clean
-    from glassformer.paper.settings import DataSettings, Settings
-
-    given = check_settings(merge(parse_assignments(assignments or []), {"data": columns.data}))
-    cleaned = clean(table, DataSettings(**given.get("data", {})))
-    if cleaned is not table:
-        reporter.print(f"after cleaning: {cleaned.ledger.summary()}")
-    return cleaned, Settings(**merge(advise(cleaned.pairs, given, cleaned.inputs).settings, given))
-
-
 def _print_audit(audit: Audit) -> None:
-    """Print the findings, and a summary."""
     for finding in audit.findings:
         print_line(f"{finding.severity}: {finding.kind}", style=STYLES[finding.severity])
         print_line(f"  {finding.table}: {finding.text}")

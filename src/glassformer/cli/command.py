@@ -35,7 +35,13 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, type] = {
         name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)
     }
-    options = {name: _options_of(group) for name, group in groups.items()}
+    options = {
+        name: [
+            Parameter(option, Parameter.KEYWORD_ONLY, default=getattr(group, option), annotation=hint)
+            for option, hint in get_type_hints(group, include_extras=True).items()
+        ]
+        for name, group in groups.items()
+    }
     parameters: list[Parameter] = []
     for name, given in inspect.signature(verb).parameters.items():
         own = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
@@ -79,53 +85,16 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
             raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
 
 
-def _options_of(group: type) -> list[Parameter]:
-    """Return the options of a group as parameters; each has a default."""
-    return [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(group, name), annotation=hint)
-        for name, hint in get_type_hints(group, include_extras=True).items()
-    ]
-
-
 class Command(TyperCommand):
     """A command that refuses an option with two values, of which click alone would silently take the last."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its click is private
-        """Raises UsageError, with the option and its values, unless help is requested."""
-        self._check_given_once(ctx, list(args))
+        """Raises UsageError, with the option, unless help is requested."""
+        values, _, given = self.make_parser(ctx).parse_args(list(args))
+        for option, count in Counter(given).items():
+            if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:
+                continue
+            if not option.is_flag or option.secondary_opts:
+                named = " / ".join([*option.opts, *option.secondary_opts])
+                raise UsageError(f"the option {named} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
-
-    def _check_given_once(self, ctx: typer.Context, args: list[str]) -> None:
-        parser = self.make_parser(ctx)
-        single = [param for param in self.params if isinstance(param, TyperOption) and not param.multiple]
-        for option in single:  # registered again, so that the parser keeps all values
-            common: dict[str, Any] = {"obj": option, "dest": option.name}
-            if option.is_flag:
-                parser.add_option(**common, opts=option.opts, action="append_const", const=option.opts[0])
-                for name in option.secondary_opts:
-                    parser.add_option(**common, opts=[name], action="append_const", const=name)
-            else:
-                parser.add_option(**common, opts=option.opts, action="append", nargs=option.nargs)
-        try:
-            values, _, _ = parser.parse_args(args)
-        except Exception as error:  # typer's copy of click is private
-            self._explain(getattr(error, "option_name", ""))
-            raise
-        if values.get("help"):
-            return
-        for option in single:
-            given = values.get(option.name, [])
-            if len(set(given) if option.is_flag else given) > 1:
-                raise UsageError(
-                    f"the option {' / '.join([*option.opts, *option.secondary_opts])} takes one value",
-                    got=", ".join(map(repr, given)),
-                    hint="give it once",
-                )
-
-    def _explain(self, name: str) -> None:
-        """Raise UsageError for an option that has too few values."""
-        for option in self.params:
-            if isinstance(option, TyperOption) and option.nargs > 1 and name in option.opts:
-                raise UsageError(
-                    f"the option {name} takes {option.nargs} values", expected=f"{name} {option.metavar}"
-                ) from None

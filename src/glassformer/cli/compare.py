@@ -30,9 +30,7 @@ def compare(
     bleu_tokenize: opt.BleuTokenize = "13a",
     no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Compare two models on a table: each metric of both, the difference with its 95 % interval, and p.
 
@@ -65,12 +63,7 @@ def compare(
 
 def _paths(side: str) -> list[str]:
     """Return the models of a side; a path that exists may have commas in its name."""
-    from glassformer.errors import UsageError
-
-    paths = [side] if Path(side).exists() else [path for path in side.split(",") if path]
-    if not paths:
-        raise UsageError("a side has no model", got=repr(side), expected="a model, a run or a file of answers")
-    return paths
+    return [side] if Path(side).exists() else [path for path in side.split(",") if path] or [side]
 
 
 def _is_model(path: str) -> bool:

@@ -138,7 +138,6 @@ def _console(**options: Any) -> Console:
 
 
 def _text(*parts: str | tuple[str, str]) -> Text:
-    """Return one text of plain parts, and parts with a style."""
     from rich.text import Text
 
     return Text.assemble(*parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,6 @@ from glassformer.cli.following import follow
 from glassformer.cli.narrate import print_plan, print_report
 from glassformer.cli.options import Device
 from glassformer.paper.pytorch import check_pytorch
-
-if TYPE_CHECKING:
-    from glassformer.before.demo import Demo
-    from glassformer.inference.translator import Translator
 
 NEXT = """
 next, with your own table (two columns are enough):
@@ -31,7 +27,7 @@ def demo(
     reporter: Reporter,
     out: Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
     device: Device = "auto",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 
@@ -40,6 +36,8 @@ def demo(
     """
     check_pytorch("glassformer demo")
     from glassformer.before.demo import N_TEST, N_TRAIN, Demo
+    from glassformer.glassbox.report import write_report
+    from glassformer.glassbox.trace import explain
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
@@ -56,26 +54,15 @@ def demo(
     translator = Translator.load(run, device=device)
     report = evaluate(translator, found.test_pairs)
     reporter.result(report.to_json(), lambda: print_report(report, str(test)))
-    if not reporter.as_json:
-        reporter.print(NEXT.format(run=run, test=test, source=_show(reporter, translator, found)))
-
-
-def _show(reporter: Reporter, translator: Translator, found: Demo) -> str:
-    """Print the five right answers with the lowest scores, write the page of the first one, and return its source."""
-    from glassformer.glassbox.report import write_report
-    from glassformer.glassbox.trace import explain
-
-    pairs = found.test_pairs
-    answers = translator.translate([source for source, _ in pairs])
-    answered = [(source, target, answer) for (source, target), answer in zip(pairs, answers, strict=True)]
-    right = [row for row in answered if row[2].text == row[1]]
-    five = sorted(right or answered, key=lambda row: row[2].score)[:5]
-    rows = [(source, answer.text, f"{answer.score:.4f}") for source, _, answer in five]
+    if reporter.as_json:
+        return
+    right = [(item, answer) for item, answer in report.answered if answer.text in item.references]
+    five = sorted(right or report.answered, key=lambda row: row[1].score)[:5]
     which = "right answers" if right else "answers"
     title = f"five of the test dates: the {which} with the lowest scores"
+    rows = [(item.source, answer.text, f"{answer.score:.4f}") for item, answer in five]
     print_table(title, ("text", "translation", "score"), rows)
-    source, target, answer = five[0]
-    page = found.folder / "report.html"
-    write_report(explain(found.run.path, source, target=target, weights=True, history=True), page)
-    reporter.print(f"every number behind {source} -> {answer.text}, for a browser: {page}")
-    return source
+    (item, answer), page = five[0], found.folder / "report.html"
+    write_report(explain(run, item.source, target=item.references[0], weights=True, history=True), page)
+    reporter.print(f"every number behind {item.source} -> {answer.text}, for a browser: {page}")
+    reporter.print(NEXT.format(run=run, test=test, source=item.source))

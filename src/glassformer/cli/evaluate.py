@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, check_output
 from glassformer.cli.narrate import print_report, warn_about_sources, warn_cut_off, warn_short_limit
-
-if TYPE_CHECKING:
-    from glassformer.data.tables import Table
-    from glassformer.inference.evaluation import Report
-    from glassformer.inference.translator import Translator
 
 
 def evaluate(
@@ -45,7 +40,10 @@ def evaluate(
     Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
     with a 95 % bootstrap interval, resampled over the sources.
     """
+    from glassformer.data.further import further_columns
+    from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.evaluation import evaluate
+    from glassformer.inference.failures import MAX_VALUES, find_failures
     from glassformer.ship.storage.files import write_text
 
     check_output(page, "--report", overwrite=columns.overwrite)
@@ -58,27 +56,12 @@ def evaluate(
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     if page is not None:
-        write_text(page, _error_page(model, translator, report, pairs))
+        failures = find_failures(translator, report.answered, further_columns(pairs, MAX_VALUES))
+        own, beams = translator.settings.decoding.num_beams, int(report.decoding["num_beams"])
+        counts, inputs = (report.rows_read, report.rows_scored), translator.inputs
+        names = str(model), pairs.path
+        measured = Measured(*names, *counts, pairs.row_name, inputs, beams if beams != own else None)
+        write_text(page, error_page(failures, measured))
         reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
     columns.write_ledger(reporter, pairs)
-
-
-def _error_page(model: Path, translator: Translator, report: Report, table: Table) -> str:
-    """Return the page of `--report`."""
-    from glassformer.data.further import further_columns
-    from glassformer.glassbox.errorpage import Measured, error_page
-    from glassformer.inference.failures import MAX_VALUES, find_failures
-
-    columns = further_columns(table, MAX_VALUES)
-    beams = int(report.decoding["num_beams"])
-    measured = Measured(
-        str(model),
-        table.path,
-        report.rows_read,
-        report.rows_scored,
-        table.row_name,
-        translator.inputs,
-        beams if beams != translator.settings.decoding.num_beams else None,
-    )
-    return error_page(find_failures(translator, report.answered, columns), measured)

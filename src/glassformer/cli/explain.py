@@ -32,36 +32,32 @@ def explain(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write the page that shows all of it, as one file that works offline.")
+        Path | None, typer.Option(help="Write the page that shows all of it, as one file that works offline.")
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, typer.Option("--target", help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, typer.Option(help="A gold target: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(
-            "--tensor", help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."
-        ),
+        typer.Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
     ] = None,
     head: Annotated[
-        int | None, typer.Option("--head", min=0, help="Print only this head of --tensor; heads count from 0.")
+        int | None, typer.Option(min=0, help="Print only this head of --tensor; heads count from 0.")
     ] = None,
     edit: Annotated[
         list[str] | None,
-        typer.Option("--edit", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
+        typer.Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: Annotated[
-        int, typer.Option("--pad-to", min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+        int, typer.Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
     ] = 0,
     heads: Annotated[
         str | None,
         typer.Option(
-            "--heads",
-            metavar="TABLE",
-            help="Measure exact match on this table without each head, for --html and --json.",
+            metavar="TABLE", help="Measure exact match on this table without each head, for --html and --json."
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,

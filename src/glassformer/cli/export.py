@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from glassformer.cli.console import Reporter, print_json
 from glassformer.cli.options import Columns, Model
 
-if TYPE_CHECKING:
-    from glassformer.ship.export import Exported
-
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option("--to", help="onnx or html (both hold members), ctranslate2 or huggingface.")],
+    to: Annotated[str, typer.Option(help="onnx or html (both hold members), ctranslate2 or huggingface.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
     columns: Columns,
     reporter: Reporter,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
+        typer.Option(help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option("--check", metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
+        typer.Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
     ] = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.
@@ -47,13 +44,6 @@ def export(
         where=table.locations if table else None,
         progress=reporter.print,
     )
-    _print_exported(reporter, exported)
-    if reporter.as_json:
-        print_json(exported.to_json())
-
-
-def _print_exported(reporter: Reporter, exported: Exported) -> None:
-    """Print what was compared, and where the export is."""
     for search in exported.check.searches:
         name = "greedy search" if search.num_beams == 1 else f"beam of {search.num_beams}"
         parts = [f"{search.equal:,} of {search.rows:,} answers equal"]
@@ -68,3 +58,5 @@ def _print_exported(reporter: Reporter, exported: Exported) -> None:
         reporter.print(f"{metric.name} on {metric.rows:,} rows: {change}")
     size = f"{exported.n_bytes / 1e6:.1f} MB"
     reporter.success(f"wrote {exported.folder} ({exported.format}, {exported.precision}, {size})")
+    if reporter.as_json:
+        print_json(exported.to_json())

@@ -35,7 +35,12 @@ def follow(
             progress.update(task, completed=event.step)
             match event:
                 case events.Started():
-                    reporter.print(_started(event))
+                    resumed = f"; resumed after step {event.step:,}" if event.resumed else ""
+                    reporter.print(
+                        f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
+                        f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
+                        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch{resumed}"
+                    )
                 case events.Progress():
                     speed = f"{event.tokens_per_second:,.0f} tokens/s"
                     text = f"loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}"
@@ -43,17 +48,22 @@ def follow(
                 case events.Validated():
                     _print_validated(reporter, event, rows)
                     metric = f" · {event.metric} {event.value:.4f}"
-                case events.Skipped() | events.Restored() | events.Split():
-                    reporter.warn(_unusual(event))
+                case events.Skipped():
+                    named = ", ".join(repr(shortened(source)) for source in event.sources)
+                    text = f"step {event.step:,}: loss or gradient was not finite; the update was skipped"
+                    reporter.warn(f"{text} ({event.n_rows:,} rows, the first: {named})")
+                case events.Restored():
+                    text = f"{event.skipped} updates in a row were not finite; back to step {event.step:,}"
+                    reporter.warn(f"{text}, with {event.rate_factor:g} times the learning rate")
+                case events.Split():
+                    text = f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most"
+                    reporter.warn(f"{text} {event.max_tokens:,} tokens (the same update)")
                 case events.Stopped():
                     reporter.print(f"stopped after step {event.step:,}")
                 case events.Finished():
                     finished = True
                     progress.stop()
-                    reporter.success(_done(event, rows))
-                    if jump := _jump(run, event):
-                        reporter.print(jump)
-                    reporter.print(_calibrated(event))
+                    _print_done(reporter, event, rows, run.position.best_value)
     if not finished:
         _stopped(reporter, resume_command)
 
@@ -73,8 +83,7 @@ def follow_members(members: Members, reporter: Reporter, resume_command: str) ->
                     reporter.warn(f"{name}  {event}: {members.run(seed).history} has the numbers")
     if members.finished is None:
         _stopped(reporter, resume_command)
-    reporter.success(_done(members.finished, rows))
-    reporter.print(_calibrated(members.finished))
+    _print_done(reporter, members.finished, rows)
 
 
 def _rows(planned: Plan) -> str:
@@ -86,73 +95,23 @@ def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
     raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _jump(run: Any, finished: Any) -> str:
-    """Return why the metric of the model is not that of the best validation; "" if it is."""
-    best, settings = run.position.best_value, run.settings
-    if best is None or finished.metric == "loss" or f"{best:.4f}" == f"{finished.value:.4f}":
-        return ""
-    n_all = len(run.validator.items)
-    searches = [
-        "greedy search" if n_beams == 1 else f"a beam of {n_beams}"
-        for n_beams in (settings.training.validate_beams, settings.decoding.num_beams)
-    ]
-    return (
-        f"the best validation had {finished.metric} {best:.4f}: it translated "
-        f"{min(settings.training.validate_rows, n_all):,} of the {n_all:,} held-out sources, with {searches[0]}; "
-        f"the model was measured on all of them, with {searches[1]}"
-    )
+def _print_done(reporter: Reporter, event: Any, rows: str, best: float | None = None) -> None:
+    """Print how a run ended, where its model is, and whether answers get a probability."""
+    from glassformer.inference.confidence import MIN_SOURCES
 
-
-def _done(event: Any, rows: str) -> str:
-    """Return how a run ended, and where its model is."""
-    return (
+    reporter.success(
         f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} on {rows} rows; "
         f"weights: {event.chosen}; model: {event.path}"
     )
-
-
-def _calibrated(event: Any) -> str:
-    """Return whether answers get a probability."""
-    from glassformer.inference.confidence import MIN_SOURCES
-
+    if best is not None and event.metric != "loss" and f"{best:.4f}" != f"{event.value:.4f}":
+        why = "it translated at most training.validate_rows sources, with training.validate_beams"
+        reporter.print(f"the best validation had {event.metric} {best:.4f}: {why}")
+    what = "the probability that an answer is right is"
     if event.calibrated:
-        return f"the probability that an answer is right is calibrated on {event.calibrated:,} held-out sources"
-    return (
-        f"the probability that an answer is right is not calibrated: that needs {MIN_SOURCES} held-out sources; "
-        f"with other rows: glassformer calibrate {event.path.parent} TABLE"
-    )
-
-
-def _started(event: Any) -> str:
-    """Return what is trained, and where."""
-    resumed = f"; resumed after step {event.step:,}" if event.resumed else ""
-    return (
-        f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
-        f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
-        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch{resumed}"
-    )
-
-
-def _unusual(event: Any) -> str:
-    """Return what happened, and what the run does about it."""
-    from glassformer.training import events
-
-    match event:
-        case events.Skipped():
-            named = ", ".join(repr(shortened(source)) for source in event.sources)
-            return (
-                f"step {event.step:,}: loss or gradient was not finite; the update was skipped "
-                f"({event.n_rows:,} rows, the first: {named})"
-            )
-        case events.Restored():
-            return (
-                f"{event.skipped} updates in a row were not finite; back to step {event.step:,}, "
-                f"with {event.rate_factor:g} times the learning rate"
-            )
-    return (
-        f"step {event.step:,}: a batch did not fit into memory; from now on in parts of at most "
-        f"{event.max_tokens:,} tokens (the same update)"
-    )
+        reporter.print(f"{what} calibrated on {event.calibrated:,} held-out sources")
+    else:
+        hint = f"with other rows: glassformer calibrate {event.path.parent} TABLE"
+        reporter.print(f"{what} not calibrated: that needs {MIN_SOURCES} held-out sources; {hint}")
 
 
 def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:

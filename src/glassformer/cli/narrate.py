@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import counted, shortened
@@ -63,10 +64,6 @@ def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | Non
 # Training
 
 
-def _listed(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
 def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) -> None:
     """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
     for table in (planned.table, planned.valid, planned.test):
@@ -78,7 +75,7 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
         first = ", the first of its members" if planned.start and planned.start.members else ""
         reporter.print(f"tokens and shape of the model are those of {planned.init}{first}")
     if planned.choices:
-        rows = [(choice.setting, _listed(choice.value), choice.reason) for choice in planned.choices]
+        rows = [(choice.setting, str(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
     for notice in planned.notices:
         if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "sample"):
@@ -109,28 +106,25 @@ def print_report(report: Report, table: str) -> None:
     if report.reliability is not None:
         _print_reliability(report.reliability)
     if report.examples:
-        columns: tuple[str, ...] = ("source", "gold", "answer", "edits")
-        if report.items_with_several_references:
-            columns = ("source", "nearest gold", "answer", "edits", "targets")
-        worst: list[tuple[Any, ...]] = []
-        for each in report.examples[:5]:
-            texts = (shortened(text, QUOTED) for text in (each.source, each.gold, each.answer))
-            worst.append((*texts, each.edits, each.n_references)[: len(columns)])
-        print_table("the worst answers", columns, worst)
+        worst = [
+            (
+                *(shortened(text, QUOTED) for text in (each.source, each.gold, each.answer)),
+                each.edits,
+                each.n_references,
+            )
+            for each in report.examples[:5]
+        ]
+        print_table("the worst answers", ("source", "nearest gold", "answer", "edits", "targets"), worst)
 
 
 def _print_reliability(found: Reliability) -> None:
     """Print what the probabilities of the answers promise, next to what is right."""
-    rows = [
-        (
-            f"{level.minimum:g}",
-            f"{level.answers:,}",
-            f"{100 * level.coverage:.1f} %",
-            "" if level.accuracy is None else f"{100 * level.accuracy:.1f} %",
-            "" if level.low is None or level.high is None else f"{100 * level.low:.1f} – {100 * level.high:.1f}",
-        )
-        for level in found.levels
-    ]
+    rows = []
+    for level in found.levels:
+        right = interval = ""
+        if level.accuracy is not None and level.low is not None and level.high is not None:
+            right, interval = f"{100 * level.accuracy:.1f} %", f"{100 * level.low:.1f} – {100 * level.high:.1f}"
+        rows.append((f"{level.minimum:g}", level.answers, f"{100 * level.coverage:.1f} %", right, interval))
     print_table(
         f"answers with a minimum probability: expected calibration error {100 * found.calibration_error:.1f} points, "
         f"Brier score {found.brier:.4f} ({found.brier_constant:.4f} with one probability for all)",
@@ -145,10 +139,8 @@ def _measured(name: str, measure: Measure) -> tuple[str, str]:
 
     if measure.undefined is not None:
         return "undefined", measure.undefined
-    unit = "" if name in ON_THEIR_OWN_SCALE else " %"
-    return measured_number(
-        name, measure.value
-    ) + unit, f"{measured_number(name, measure.low)} – {measured_number(name, measure.high)}"
+    value, low, high = (measured_number(name, number) for number in (measure.value, measure.low, measure.high))
+    return value if name in ON_THEIR_OWN_SCALE else f"{value} %", f"{low} – {high}"
 
 
 def _trained_on(report: Report) -> str:
@@ -156,11 +148,8 @@ def _trained_on(report: Report) -> str:
     found, total = report.trained_on, report.rows_scored
     if found.unknown and not found.rows:
         return f"rows with a source that was trained on: unknown, because {found.unknown}"
-    text = (
-        f"{found.rows:,} of {total:,} rows have a source that was trained on"
-        if found.rows
-        else ("no row has a source that was trained on")
-    )
+    rows = f"{found.rows:,} of {total:,} rows have" if found.rows else "no row has"
+    text = f"{rows} a source that was trained on"
     if found.metrics_without:
         text += f"; without them: exact match {_measured('exact_match', found.metrics_without['exact_match'])[0]}"
     return text + (f"; there may be more, because {found.unknown}" if found.unknown else "")
@@ -175,12 +164,8 @@ def measured_number(metric: str, value: float) -> str:
 
 def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:
     """Warn about tokens that the vocabulary does not have; `unknown` holds them for each line."""
-    counts: Counter[str] = Counter()
-    n_lines = 0
-    for tokens in unknown:
-        counts.update(tokens)
-        n_lines += bool(tokens)
-    warn_unknown_tokens(reporter, counts, n_lines)
+    lines = [tokens for tokens in unknown if tokens]
+    warn_unknown_tokens(reporter, Counter(chain.from_iterable(lines)), len(lines))
 
 
 def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: int) -> None:

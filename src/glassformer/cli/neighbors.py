@@ -10,7 +10,7 @@ from glassformer.cli.console import Reporter, print_table
 from glassformer.cli.options import Model, Side
 
 if TYPE_CHECKING:
-    from glassformer.glassbox.neighbors import Neighbor, Neighbors
+    from glassformer.glassbox.neighbors import Neighbors
 
 
 def neighbors(
@@ -21,10 +21,10 @@ def neighbors(
     ] = None,
     analogy: Annotated[
         tuple[str, str, str] | None,
-        typer.Option("--analogy", metavar="A B C", help="The tokens nearest to A − B + C, as in king man woman."),
+        typer.Option(metavar="A B C", help="The tokens nearest to A − B + C, as in king man woman."),
     ] = None,
-    side: Annotated[Side, typer.Option("--side", help="The embedding of the source or of the target.")] = Side.source,
-    count: Annotated[int, typer.Option("--count", min=1, max=1000, help="Number of neighbors.")] = 10,
+    side: Annotated[Side, typer.Option(help="The embedding of the source or of the target.")] = "source",
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Number of neighbors.")] = 10,
 ) -> None:
     """Print the tokens nearest to a token in the embedding.
 
@@ -35,9 +35,9 @@ def neighbors(
     from glassformer.glassbox import neighbors as embedding
 
     if analogy is not None:
-        found = embedding.analogy(model, *analogy, expected=token, side=side.value, count=count)
+        found = embedding.analogy(model, *analogy, expected=token, side=side, count=count)
     elif token is not None:
-        found = embedding.neighbors(model, token, side=side.value, count=count)
+        found = embedding.neighbors(model, token, side=side, count=count)
     else:
         raise UsageError("the token is missing", expected="TOKEN, or --analogy A B C")
     reporter.result(found.to_json(), lambda: _print_neighbors(found))
@@ -49,7 +49,12 @@ def _print_neighbors(found: Neighbors) -> None:
     expected, ranked = found.expected, list(enumerate(found.nearest, start=1))
     if expected is not None and expected.rank > len(ranked):
         ranked.append((expected.rank, expected))
-    rows: list[tuple[Any, ...]] = [(rank, repr(one.token), one.cosine, _note(one, found)) for rank, one in ranked]
+    rows = list[tuple[Any, ...]]()
+    for rank, one in ranked:
+        note = "" if one.is_trained else "not in the training data"
+        if expected is not None and one.id == expected.id:
+            note = "expected"
+        rows.append((rank, repr(one.token), one.cosine, note))
     if len(found.query) > 1:
         rows += [(None, repr(one.token), one.cosine, "in the query") for one in found.of_query]
     if expected is not None:
@@ -57,9 +62,3 @@ def _print_neighbors(found: Neighbors) -> None:
         named = f"{a!r} − {b!r}, {expected.token!r} − {c!r}"
         rows.append((None, named, expected.difference_cosine, "between the differences"))
     print_table(title, ("rank", "token", "cosine", ""), rows)
-
-
-def _note(one: Neighbor, found: Neighbors) -> str:
-    if found.expected is not None and one.id == found.expected.id:
-        return "expected"
-    return "" if one.is_trained else "not in the training data"

@@ -6,9 +6,8 @@ An `OptionGroup` has options with what they decide.
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,16 +26,8 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, 
 # Models
 
 
-def local(text: str) -> Path:
+def local(text: str, *, as_folder: bool = False) -> Path:
     """The path of a model; one of the hub is fetched, and its revision told."""
-    return _fetched(text, as_folder=False)
-
-
-def _local_folder(text: str) -> Path:
-    return _fetched(text, as_folder=True)
-
-
-def _fetched(text: str, *, as_folder: bool) -> Path:
     if not text.startswith("hf:/"):
         return Path(text)
     from glassformer.ship.storage.hub import fetch, model_of
@@ -47,6 +38,10 @@ def _fetched(text: str, *, as_folder: bool) -> Path:
     return fetched.folder if as_folder else model_of(fetched)
 
 
+def _local_folder(text: str) -> Path:
+    return local(text, as_folder=True)
+
+
 Model = Annotated[
     Path,
     typer.Argument(
@@ -54,7 +49,8 @@ Model = Annotated[
     ),
 ]
 MarianFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder)
+    Path,
+    typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder),
 ]
 Ensemble = Annotated[
     list[Path] | None,
@@ -72,7 +68,6 @@ class Computing(OptionGroup):
     precision: Annotated[
         str,
         typer.Option(
-            "--precision",
             help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
             rich_help_panel=COMMON,
         ),
@@ -99,15 +94,6 @@ Header = Annotated[
     bool | None,
     typer.Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
 ]
-BadRows = Annotated[
-    str | None,
-    typer.Option(
-        "--bad-rows", help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."
-    ),
-]
-LedgerFile = Annotated[
-    Path | None, typer.Option("--ledger", help="Write each row that is not kept, with its reason, as JSON Lines.")
-]
 InputValues = Annotated[
     list[str] | None,
     typer.Option(
@@ -121,7 +107,7 @@ class Columns(OptionGroup):
 
     source: Annotated[
         list[str] | None,
-        typer.Option("--source", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
+        typer.Option(help="Source column: a name, or a position from 0 (repeatable: several texts)."),
     ] = None
     features: Annotated[
         list[str] | None,
@@ -132,9 +118,12 @@ class Columns(OptionGroup):
             "(repeatable).",
         ),
     ] = None
-    target: Annotated[str | None, typer.Option("--target", help="Target column: a name, or a position from 0.")] = None
+    target: Annotated[str | None, typer.Option(help="Target column: a name, or a position from 0.")] = None
     header: Header = None
-    bad_rows: BadRows = None
+    bad_rows: Annotated[
+        str | None,
+        typer.Option(help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."),
+    ] = None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -171,7 +160,9 @@ class Columns(OptionGroup):
 class ColumnsWithLedger(Columns):
     """The same, with a file for the rows that are not kept."""
 
-    ledger: LedgerFile = None
+    ledger: Annotated[
+        Path | None, typer.Option(help="Write each row that is not kept, with its reason, as JSON Lines.")
+    ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files to write.")] = False
 
     def read(
@@ -193,12 +184,7 @@ def header_setting(header: bool | None) -> str | None:
     return None if header is None else "yes" if header else "no"
 
 
-class Side(StrEnum):
-    """A tokenizer and an embedding of a model."""
-
-    source = "source"
-    target = "target"
-
+Side = Literal["source", "target"]
 
 # Search
 
@@ -226,11 +212,11 @@ class Training(Columns):
     """The settings of a training, and where it starts."""
 
     valid: Annotated[
-        str | None, typer.Option("--valid", metavar="TABLE", help="A table to validate on (default: held-out rows).")
+        str | None, typer.Option(metavar="TABLE", help="A table to validate on (default: held-out rows).")
     ] = None
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
+        typer.Option(help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
     ] = None
     assignments: Annotated[
         list[str] | None,
@@ -241,19 +227,13 @@ class Training(Columns):
     ] = None
     init: Annotated[
         Path | None,
-        typer.Option(
-            "--init", metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local
-        ),
+        typer.Option(metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local),
     ] = None
     device: Device = "auto"
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
-    ] = None
+    precision: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.", rich_help_panel=COMMON)] = None
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed", min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON
-        ),
+        typer.Option(min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON),
     ] = None
 
     def overrides(self) -> dict[str, Any]:

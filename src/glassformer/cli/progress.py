@@ -41,29 +41,23 @@ def show_progress(
 
     `to_terminal`: the answers are printed on the terminal, and are the progress.
     """
+    before, started, printed = done, time.monotonic(), time.monotonic()
+
+    def log(count: int) -> None:
+        nonlocal done, printed
+        done, now = done + count, time.monotonic()
+        if now - printed >= LOG_SECONDS:
+            printed = now
+            reporter.print(progress_line(done, before, total, now - started))
+
     if not sys.stderr.isatty():
-        yield _Log(reporter, total, done).add
+        yield log
     elif to_terminal or reporter.console.quiet:
         yield None
     else:
         with progress_bar(reporter) as bar:
             task = bar.add_task("translating", total=total, completed=done)
             yield lambda count: bar.advance(task, count)
-
-
-class _Log:
-    """Prints a line of progress each LOG_SECONDS."""
-
-    def __init__(self, reporter: Reporter, total: int | None, done: int) -> None:
-        self._reporter, self._total, self._done, self._before = reporter, total, done, done
-        self._started = self._printed = time.monotonic()
-
-    def add(self, count: int) -> None:
-        self._done += count
-        now = time.monotonic()
-        if now - self._printed >= LOG_SECONDS:
-            self._printed = now
-            self._reporter.print(progress_line(self._done, self._before, self._total, now - self._started))
 
 
 def progress_line(done: int, before: int, total: int | None, seconds: float) -> str:

@@ -26,9 +26,7 @@ def score(
     reporter: Reporter,
     suspects: Annotated[
         int | None,
-        typer.Option(
-            "--suspects", min=1, metavar="N", help="Print the N rows whose target is most probably wrong instead."
-        ),
+        typer.Option(min=1, metavar="N", help="Print the N rows whose target is most probably wrong instead."),
     ] = None,
 ) -> None:
     """Print the log-probability (nats) of each target of a table, given its source.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -16,34 +14,24 @@ from glassformer.cli.console import Quiet, Reporter
 from glassformer.cli.options import Computing, local
 from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
 
-if TYPE_CHECKING:
-    from glassformer.ship.server.limits import Limits
-    from glassformer.ship.server.served import Served
-
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
 
-class Named(NamedTuple):
-    """A model with the name that requests use."""
-
-    name: str
-    path: Path
-
-
-def _named(text: str) -> Named:
+def _named(text: str) -> tuple[str, Path]:
     """Parse MODEL or NAME=MODEL; the default name is that of the run directory, the file or the repository."""
     match = None if Path(text).exists() else _NAMED.fullmatch(text)
     if match is not None:
-        return Named(match["name"], local(match["path"]))
+        return match["name"], local(match["path"])
     path = Path(text.partition("@")[0] if text.startswith("hf:/") else text)
     if path.name == "model.safetensors":
         path = path.absolute().parent
-    return Named(path.resolve().stem if path.suffix == ".safetensors" else path.resolve().name, local(text))
+    path = path.resolve()
+    return (path.stem if path.suffix == ".safetensors" else path.name), local(text)
 
 
 def serve(
     models: Annotated[
-        list[Named],
+        list[Any],
         typer.Argument(
             metavar="[NAME=]MODEL",
             help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
@@ -51,11 +39,11 @@ def serve(
         ),
     ],
     computing: Computing,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0: any free port.")] = 8000,
-    text: Annotated[str | None, typer.Option("--text", help="The text that the page opens with.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
+    text: Annotated[str | None, typer.Option(help="The text that the page opens with.")] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Maximum computing time of one request.")
+        float, typer.Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")
     ] = 60,
     log: Annotated[
         bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")
@@ -66,14 +54,19 @@ def serve(
 
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
     """
-    _check_installed()
+    try:
+        from glassformer.ship.server.api import create_app
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
+            raise
+        raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
+    from glassformer.ship.server import run
     from glassformer.ship.server.limits import Limits
-    from glassformer.ship.server.run import listen
     from glassformer.ship.server.served import load_models
 
     reporter = Reporter(quiet=quiet)
     paths = _check(models, text, computing.ensemble)
-    with listen(host, port) as listening:  # closed where a model cannot be loaded, too
+    with run.listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
         options = {**vars(computing), "ensemble": computing.ensemble or []}
@@ -81,34 +74,17 @@ def serve(
         reporter.print(f"open http://{address}:{listening.getsockname()[1]}   (Ctrl-C stops it)")
         if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
-        _serve(served, listening, limits, hosts, log)
+        if log:
+            handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
+            handler.setFormatter(logging.Formatter("%(message)s"))
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+        run.serve(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
     reporter.print("stopped")
 
 
-def _serve(served: Sequence[Served], listening: socket.socket, limits: Limits, hosts: list[str], log: bool) -> None:
-    """Serve models; `log`: print each request to standard output."""
-    from glassformer.ship.server.api import create_app
-    from glassformer.ship.server.run import serve
-
-    if log:
-        handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-    serve(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
-
-
-def _check_installed() -> None:
-    try:
-        import glassformer.ship.server.api  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
-            raise
-        raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
-
-
-def _check(models: list[Named], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
+def _check(models: list[tuple[str, Path]], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
     """The paths of the models by name. Raises UsageError for two of one name, TextError for the text."""
     paths: dict[str, Path] = {}
     for name, path in models:

@@ -34,10 +34,15 @@ def settings(
 
     The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
     """
+    from glassformer.before.recipes import description, list_recipes
     from glassformer.before.settings_reference import find_settings
+    from glassformer.errors import SettingsError, nearest
 
     if recipes:
-        listed = _find_recipes(word)
+        known = [(name, description(path)) for name, path in list_recipes().items()]
+        listed = [row for row in known if any(word.casefold() in text.casefold() for text in row)]
+        if not listed:
+            raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in known]))
         values = [{"name": name, "description": text} for name, text in listed]
         reporter.result(values, lambda: print_table("recipes", ("name", "description"), listed))
     else:
@@ -53,29 +58,11 @@ def _print_settings(found: Sequence[SettingInfo]) -> None:
         print_table(section, COLUMNS, rows)
 
 
-def _find_recipes(word: str) -> list[tuple[str, str]]:
-    """Return name and description of the recipes that contain the word. Raises SettingsError when there is none."""
-    from glassformer.before.recipes import description, list_recipes
-    from glassformer.errors import SettingsError, nearest
-
-    known = [(name, description(path)) for name, path in list_recipes().items()]
-    found = [row for row in known if any(word.casefold() in text.casefold() for text in row)]
-    if not found:
-        raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in known]))
-    return found
-
-
 def limits(info: SettingInfo) -> str:
     """Return the choices of a setting, or its limits; empty for any text or a boolean."""
-    if info.choices:
-        return ", ".join(info.choices)
-    signs = {
-        "≥": info.minimum,
-        ">": info.exclusive_minimum,
-        "≤": info.maximum,
-        "<": info.exclusive_maximum,
-    }
-    return ", ".join(f"{sign} {_value(limit)}" for sign, limit in signs.items() if limit is not None)
+    from glassformer.before.settings_reference import SIGNS
+
+    return ", ".join(info.choices or (f"{SIGNS[name]} {_value(limit)}" for name, limit in info.limits.items()))
 
 
 def _value(value: Any) -> str:

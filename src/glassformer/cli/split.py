@@ -19,13 +19,13 @@ def split(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write: new, or empty.")],
     columns: Columns,
     reporter: Reporter,
-    valid: Annotated[float, typer.Option("--valid", help=_SIZE.format("validate"))] = 0.1,
-    test: Annotated[float, typer.Option("--test", help=_SIZE.format("test"))] = 0.1,
+    valid: Annotated[float, typer.Option(help=_SIZE.format("validate"))] = 0.1,
+    test: Annotated[float, typer.Option(help=_SIZE.format("test"))] = 0.1,
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma."),
+        typer.Option(metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Split a table into files to train, validate and test on, so that no source is in two of them.
 

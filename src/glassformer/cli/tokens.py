@@ -14,18 +14,16 @@ def tokens(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
     reporter: Reporter,
-    side: Annotated[Side, typer.Option("--side", help="The tokenizer of the source or of the target.")] = Side.source,
+    side: Annotated[Side, typer.Option(help="The tokenizer of the source or of the target.")] = "source",
     features: InputValues = None,
-    pad_to: Annotated[
-        int, typer.Option("--pad-to", min=0, max=100_000, help="Pad with <pad> to this many tokens.")
-    ] = 0,
+    pad_to: Annotated[int, typer.Option(min=0, max=100_000, help="Pad with <pad> to this many tokens.")] = 0,
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.ship.storage.modelfile import ModelFile
     from glassformer.text.inputs import compose_values
 
     model_file = ModelFile.load(model)
-    tokenizer = model_file.source_tokenizer if side is Side.source else model_file.target_tokenizer
+    tokenizer = model_file.source_tokenizer if side == "source" else model_file.target_tokenizer
     given = source_of(text, tokenizer.inputs, features)
     source = compose_values(given, "the text", tokenizer.inputs)
     ids = tokenizer.frame(tokenizer.encode(source))
@@ -34,5 +32,5 @@ def tokens(
     rows = [(position, piece, str(id_)) for position, (piece, id_) in enumerate(zip(pieces, ids, strict=True))]
     reporter.result(
         {"text": given, "tokens": pieces, "ids": ids, "unknown": tokenizer.unknown(source)},
-        lambda: print_table(f"{len(ids)} {side.value} tokens", ("position", "token", "id"), rows),
+        lambda: print_table(f"{len(ids)} {side} tokens", ("position", "token", "id"), rows),
     )

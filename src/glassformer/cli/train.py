@@ -24,9 +24,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")],
     training: Training,
     reporter: Reporter,
-    test: Annotated[
-        str | None, typer.Option("--test", metavar="TABLE", help="A table to evaluate on at the end.")
-    ] = None,
+    test: Annotated[str | None, typer.Option(metavar="TABLE", help="A table to evaluate on at the end.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the run in --out; --set can give it more steps.")
     ] = False,
@@ -36,7 +34,7 @@ def train(
     ] = False,
     members: Annotated[
         int,
-        typer.Option("--members", min=1, help="Train N models with N random seeds; one model file answers with all."),
+        typer.Option(min=1, help="Train N models with N random seeds; one model file answers with all."),
     ] = 1,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
@@ -56,13 +54,16 @@ def train(
         _report_forecast(reporter, planned, training.device)
         return
     device, valid = training.device, training.valid
-    again = resume_command(table, out, valid=valid, test=test, device=device, members=members, tensorboard=tensorboard)
+    again = ["glassformer", "train", table, "--out", str(out), "--resume", *(["--tensorboard"] if tensorboard else [])]
+    options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
+    options["--members"] = str(members) if members > 1 else None
+    again += [word for name, value in options.items() if value for word in (name, value)]
     if members > 1:
         several = Members(planned, table, valid, device, resume=resume, tensorboard=tensorboard)
-        follow_members(several, reporter, again)
+        follow_members(several, reporter, shlex.join(again))
     else:
         log = TensorBoard(out, reporter.warn) if tensorboard and is_first_process() else None
-        follow(planned, planned.run(device), reporter, again, log)
+        follow(planned, planned.run(device), reporter, shlex.join(again), log)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
 
@@ -91,7 +92,9 @@ def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
 
 
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
-    """Score the test table, if there is one, and print the result and the next commands."""
+    """Score the test table, if there is one, and print the result, and the commands that use and explain the run."""
+    from glassformer.glassbox.history import last_sample
+    from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
     out = planned.directory.path
@@ -99,19 +102,12 @@ def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
     report = None
     if planned.test is not None:
         translator = Translator.load(out, device=device)
-        report = planned.evaluate_test(translator)
+        where, rows_read = planned.test.locations, planned.test.ledger.read
+        report = evaluate(translator, planned.test.pairs, rows_read=rows_read, where=where)
         warn_about_sources(reporter, translator, planned.test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
     reporter.result(result, lambda: print_report(report, planned.test.path) if report and planned.test else None)
-    _print_next(reporter, planned)
-
-
-def _print_next(reporter: Reporter, planned: Plan) -> None:
-    """Print the commands that use a finished run, and those that look inside, with a held-out source of the run."""
-    from glassformer.glassbox.history import last_sample
-
-    out = planned.directory.path
     run = shlex.quote(str(out))
     source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
     explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
@@ -119,24 +115,6 @@ def _print_next(reporter: Reporter, planned: Plan) -> None:
     for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
         reporter.print(f"  {command}")
     reporter.print(f"and use it:\n  glassformer translate {run} INPUT\n  glassformer evaluate {run} TABLE")
-
-
-def resume_command(
-    table: str,
-    out: Path,
-    *,
-    valid: str | None = None,
-    test: str | None = None,
-    device: str,
-    members: int = 1,
-    tensorboard: bool = False,
-) -> str:
-    """The command that resumes a run after it was stopped."""
-    words = ["glassformer", "train", table, "--out", str(out), "--resume"]
-    options = {"--valid": valid, "--test": test, "--device": None if device == "auto" else device}
-    options["--members"] = str(members) if members > 1 else None
-    words += [word for name, value in options.items() if value for word in (name, value)]
-    return shlex.join([*words, *(["--tensorboard"] if tensorboard else [])])
 
 
 def duration(seconds: float) -> str:

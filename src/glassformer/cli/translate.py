@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
@@ -25,8 +24,6 @@ from glassformer.cli.progress import show_progress
 from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from glassformer.data.rows import OpenRows
     from glassformer.inference.jobs.inputs import Input
     from glassformer.inference.jobs.job import Job
@@ -45,13 +42,12 @@ def translate(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            "--ledger",
-            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
+            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    column: Annotated[str | None, typer.Option("--column", help="The input is a table; translate this column.")] = None,
+    column: Annotated[str | None, typer.Option(help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,24 +59,19 @@ def translate(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
+        typer.Option(metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
     ] = None,
     header: opt.Header = None,
     prefix: Annotated[
         str | None,
         typer.Option(
-            "--prefix",
-            metavar="TEXT",
-            help="The forced start of every answer; in a table, the column with that of each row.",
+            metavar="TEXT", help="The forced start of every answer; in a table, the column with that of each row."
         ),
     ] = None,
-    nbest: Annotated[
-        int | None, typer.Option("--nbest", min=1, help="Number of answers for each line, as JSON Lines.")
-    ] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Number of answers for each line, as JSON Lines.")] = None,
     min_confidence: Annotated[
         float | None,
         typer.Option(
-            "--min-confidence",
             min=0,
             max=1,
             metavar="P",
@@ -94,37 +85,30 @@ def translate(
     ] = False,
     must_match: Annotated[
         str | None,
-        typer.Option(
-            "--must-match", metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."
-        ),
+        typer.Option(metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."),
     ] = None,
     choices: Annotated[
-        Path | None, typer.Option("--choices", metavar="FILE", help="A file with all possible answers, one a line.")
+        Path | None, typer.Option(metavar="FILE", help="A file with all possible answers, one a line.")
     ] = None,
     lexicon: Annotated[
         str | None,
-        typer.Option(
-            "--lexicon", metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."
-        ),
+        typer.Option(metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."),
     ] = None,
     ensemble: opt.Ensemble = None,
     beam: opt.Beam = None,
     long: Annotated[
         str,
         typer.Option(
-            "--long",
             help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
             "split (prose, at its sentences). A row without an input of the model: an error with stop, else left "
-            "empty.",
+            "empty."
         ),
     ] = "skip",
     assignments: opt.SetDecoding = None,
     device: opt.Device = "auto",
     on: Annotated[
         str | None,
-        typer.Option(
-            "--on", metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."
-        ),
+        typer.Option(metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."),
     ] = None,
 ) -> None:
     """Translate lines of text, or a column of a table.
@@ -153,8 +137,7 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
-    with _naming_texts(model, given):
-        scanned = None if given.arrives else given.scan()
+    scanned = _scan(given, model)
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
@@ -169,11 +152,10 @@ def translate(
         raise typer.Exit(EXIT_LEFT_OUT)
 
 
-@contextlib.contextmanager
-def _naming_texts(model: Path, given: Input) -> Iterator[None]:
-    """Say how a text is translated that was given instead of a file of plain lines."""
+def _scan(given: Input, model: Path) -> OpenRows | None:
+    """Scan an input that does not arrive. An error about a text instead of a file says how texts are translated."""
     try:
-        yield
+        return None if given.arrives else given.scan()
     except TableError as error:
         if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
             text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
@@ -192,6 +174,7 @@ def _standard_input() -> BinaryIO:
 
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
+    from glassformer.inference.allowed import UNMATCHED
     from glassformer.inference.jobs.output import FileOutput
     from glassformer.inference.jobs.progress import Progress
 
@@ -207,7 +190,17 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
             if job.search.lexicon:
                 rows = counted(progress.from_lexicon, "row was", "rows were")
                 reporter.print(f"{rows} answered from the lexicon")
-            _warn_about(reporter, progress)
+            warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
+            warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
+            warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
+            if progress.held_back:
+                rows = counted(progress.held_back, "row is", "rows are")
+                reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
+            left_out = progress.left_out
+            if left_out.count:
+                rows = counted(left_out.count, "row was", "rows were")
+                hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
+                reporter.warn(f"{rows} left empty: {left_out}{hint}")
             if file is not None and file.record.exists():
                 reporter.print(f"{progress.rows:,} rows are done, in {file.part}; --resume continues")
     return progress
@@ -227,20 +220,3 @@ def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Pat
     print_ledger(reporter, opened, ledger)
     if n_empty := len(opened.ledger.entries):
         reporter.warn(f"{counted(n_empty, 'row has no cell and gets', 'rows have no cell and get')} an empty line")
-
-
-def _warn_about(reporter: Reporter, progress: Progress) -> None:
-    """Warn about unknown tokens, texts unlike the training, answers that were cut off, rows that were left empty."""
-    warn_unknown_tokens(reporter, progress.unknown, progress.unknown_rows)
-    warn_unlike(reporter, progress.unlike.count, progress.unlike.named)
-    warn_cut_off(reporter, progress.unfinished.count, progress.unfinished.named)
-    if progress.held_back:
-        rows = counted(progress.held_back, "row is", "rows are")
-        reporter.warn(f"{rows} left empty: the answer is too uncertain for --min-confidence")
-    from glassformer.inference.allowed import UNMATCHED
-
-    left_out = progress.left_out
-    if left_out.count:
-        rows = counted(left_out.count, "row was", "rows were")
-        hint = "" if UNMATCHED in str(left_out) else "; --long stop makes this an error"
-        reporter.warn(f"{rows} left empty: {left_out}{hint}")

@@ -2,30 +2,36 @@
 
     found = audit(read_table("pairs.csv", DataSettings()))      found.findings, .to_json()
 
-Reads texts only and changes nothing; no row is dropped here. `quick.py` has the few checks of each training.
+Reads texts only and changes nothing; no row is dropped here. `quick_audit` has the few checks before each training.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from glassformer.before.advise import advise
 from glassformer.before.audit.characters import find_control, find_ends, find_look_alikes, find_misdecoded
-from glassformer.before.audit.findings import SIDES, Audit, Example, Finding, Kind, Role, Severity, Side, TableSummary
+from glassformer.before.audit.findings import SIDES, Audit, Finding, TableSummary
 from glassformer.before.audit.lengths import find_in_tokens, find_length_ratio, learn_tokenizers
-from glassformer.before.audit.reading import find_headers, find_quoted, find_row_numbers
 from glassformer.before.audit.rows import (
     find_contradictions,
     find_copies,
     find_duplicates,
+    find_headers,
     find_left_out,
     find_overlap,
+    find_quoted,
+    find_row_numbers,
 )
 from glassformer.data.cleaning import Groups
+from glassformer.data.corpus import spread
 from glassformer.data.tables import Table
 from glassformer.paper.settings import Settings
 
-__all__ = ["Audit", "Example", "Finding", "Kind", "Role", "Severity", "Side", "TableSummary", "audit"]
+MAX_LINES = 3
+MAX_ROWS = 100_000  # of a table that the quick audit examines; a sample of a larger one
 
 
 def audit(
@@ -38,13 +44,12 @@ def audit(
     """
     if settings is None:
         settings = Settings(**advise(table.pairs, None, table.inputs).settings)
-    roles: dict[Role, Table | None] = {"train": table, "valid": valid, "test": test}
+    roles = {"train": table, "valid": valid, "test": test}
     tables = {role: each for role, each in roles.items() if each is not None}
     findings = [*_find(table, list(tables.values()), settings, has_valid=valid is not None)]
-    if valid is not None:
-        findings += find_overlap(table, valid, "validate")
-    if test is not None:
-        findings += find_overlap(table, test, "test")
+    for held, purpose in ((valid, "validate"), (test, "test")):
+        if held is not None:
+            findings += find_overlap(table, held, purpose)
     if valid is not None and test is not None:
         findings += find_overlap(valid, test, "test", "validate")
     summaries = tuple(_summary(role, each) for role, each in tables.items())
@@ -73,7 +78,42 @@ def _find(table: Table, tables: Sequence[Table], settings: Settings, *, has_vali
             yield from find_in_tokens(each, side, tokenizer, limit)
 
 
-def _summary(role: Role, table: Table) -> TableSummary:
+def _summary(role: str, table: Table) -> TableSummary:
     counts = table.ledger.counts()
     read, kept = counts.pop("read"), counts.pop("kept")
     return TableSummary(role, table.path, table.format, table.labels, read, kept, counts)
+
+
+# Before each training
+
+
+def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
+    """Return at most MAX_LINES lines about a table to train on, the worst first; none if nothing was found."""
+    n_rows = len(table.pairs)
+    if n_rows > MAX_ROWS:
+        indices = spread(n_rows, MAX_ROWS).tolist()
+        table = table.chosen(indices, [table.pairs[i] for i in indices])
+    shown = [
+        finding.text if finding.table == table.path else f"{finding.table}: {finding.text}"
+        for finding in islice(_quick(table, others), MAX_LINES)
+    ]
+    if shown and n_rows > MAX_ROWS:
+        shown[-1] += f" (of a sample of {MAX_ROWS:,} of the {n_rows:,} rows)"
+    if shown and table.format != "python":
+        shown[-1] += f" (examples: glassformer audit {shlex.quote(table.path)})"
+    return shown
+
+
+def _quick(table: Table, others: Sequence[Table]) -> Iterator[Finding]:
+    for side in SIDES:
+        yield from find_row_numbers(table, side)
+    for other in others:
+        yield from (found for found in find_overlap(table, other, "test") if found.kind == "pair overlap")
+    for side in SIDES:
+        yield from find_misdecoded(table, side)
+    yield from find_headers(table)
+    groups = Groups(table.pairs)
+    yield from find_contradictions(table, groups)
+    yield from find_duplicates(table, groups)
+    for side in SIDES:
+        yield from find_control(table, side, trained=True)

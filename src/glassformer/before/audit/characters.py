@@ -150,7 +150,12 @@ def find_look_alikes(table: Table, side: Side, settings: SideSettings) -> Iterat
 
 def _find_two_alphabets(table: Table, side: Side, texts: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding for words of two alphabets, unless many rows have such words, as in the phonetic alphabet."""
-    words = {row: word for row, text in enumerate(texts) if (word := _word_of_two_alphabets(text))}
+    words = {}
+    for row, text in enumerate(texts):
+        if not text.isascii() and len(set(map(_alphabet, text)) - {""}) > 1:
+            mixed = [word for word in _WORD.findall(text) if len(set(map(_alphabet, word)) - {""}) > 1]
+            if mixed:
+                words[row] = mixed[0]
 
     def note(row: int) -> str:
         alphabets = Counter(filter(None, map(_alphabet, words[row]))).most_common()
@@ -165,12 +170,6 @@ def _find_two_alphabets(table: Table, side: Side, texts: Sequence[str]) -> Itera
         "a letter that looks like another one is another token: replace it in the table",
         note=note,
     )
-
-
-def _word_of_two_alphabets(text: str) -> str | None:
-    if text.isascii() or len(set(map(_alphabet, text)) - {""}) < 2:
-        return None
-    return next((word for word in _WORD.findall(text) if len(set(map(_alphabet, word)) - {""}) > 1), None)
 
 
 def _find_two_forms(

@@ -8,32 +8,11 @@ from typing import Any, Literal
 
 from glassformer.data.tables import Table
 from glassformer.errors import counted, shortened
-from glassformer.ship.storage.files import shown
 from glassformer.text.inputs import readable, split
 
-Role = Literal["train", "valid", "test"]
-Severity = Literal["error", "warning"]
 Side = Literal["source", "target"]
-Kind = Literal[
-    "pair overlap",
-    "wrong decoding",
-    "row numbers",
-    "source overlap",
-    "contradictions",
-    "duplicates",
-    "repeated headers",
-    "quoted cells",
-    "rows left out",
-    "too long",
-    "length ratio",
-    "copies",
-    "control characters",
-    "look-alike characters",
-    "white space at the ends",
-    "unknown tokens",
-]
 
-ERRORS: frozenset[Kind] = frozenset({"pair overlap", "wrong decoding"})
+ERRORS = frozenset({"pair overlap", "wrong decoding"})
 SIDES: tuple[Side, Side] = ("source", "target")
 N_EXAMPLES = 3
 _SINGULAR = {"have": "has", "are": "is", "repeat": "repeats"}
@@ -69,7 +48,7 @@ class Finding:
     the table helps.
     """
 
-    kind: Kind
+    kind: str
     table: str
     side: Side | None
     count: int
@@ -80,7 +59,7 @@ class Finding:
     examples: tuple[Example, ...]
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> str:
         """An error makes a training or its scores worthless."""
         return "error" if self.kind in ERRORS else "warning"
 
@@ -89,7 +68,7 @@ class Finding:
 class TableSummary:
     """One of the tables: its role, how it was read, and how many rows were kept. `left_out` counts rows by reason."""
 
-    role: Role
+    role: str
     path: str
     format: str
     columns: tuple[str, str]
@@ -109,20 +88,11 @@ class Audit:
         """Return the audit as JSON values; `format` changes with their meaning."""
         findings = [{"severity": finding.severity, **asdict(finding)} for finding in self.findings]
         tables = [asdict(table) for table in self.tables]
-        return {"format": "glassformer-audit/1", "tables": _json(tables), "findings": _json(findings)}
-
-
-def _json(value: Any) -> Any:
-    """Return a value with lists for tuples, and text that UTF-8 can encode."""
-    if isinstance(value, dict):
-        return {key: _json(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(inner) for inner in value]
-    return shown(value) if isinstance(value, str) else value
+        return {"format": "glassformer-audit/1", "tables": tables, "findings": findings}
 
 
 def about_rows(
-    kind: Kind,
+    kind: str,
     table: Table,
     side: Side | None,
     rows: Sequence[int],

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.before.recipes.synonyms import spaced, synonyms
 from glassformer.errors import SettingsError, nearest, quoted
 from glassformer.paper.settings import (
     DataSettings,
@@ -17,6 +16,40 @@ from glassformer.paper.settings import (
     all_settings,
     preset,
 )
+
+SYNONYMS = {
+    "valid_fraction": ("validation split", "dev set"),
+    "vocabulary_size": ("vocab size", "merges"),
+    "d_model": ("hidden size", "embedding size", "embed dim"),
+    "d_ff": ("ffn dim", "intermediate size"),
+    "n_heads": ("num heads",),
+    "n_encoder_layers": ("num layers",),
+    "n_decoder_layers": ("num layers",),
+    "norm": ("layer norm", "pre ln", "post ln"),
+    "positions": ("positional encoding", "position embedding"),
+    "tied_embeddings": ("weight tying", "shared embeddings"),
+    "steps": ("epochs", "iterations"),
+    "max_minutes": ("time limit",),
+    "batch_tokens": ("batch size",),
+    "accumulate": ("gradient accumulation",),
+    "schedule": ("lr scheduler",),
+    "learning_rate": ("lr", "step size"),
+    "warmup_steps": ("warm up",),
+    "beta_1": ("optimizer",),
+    "beta_2": ("optimizer",),
+    "weight_decay": ("l2 regularization",),
+    "clip_norm": ("gradient clipping", "max grad norm"),
+    "precision": ("fp16", "bf16", "fp32", "float16", "mixed precision", "amp"),
+    "recompute": ("gradient checkpointing", "activation checkpointing"),
+    "validate_every": ("eval steps",),
+    "patience": ("early stopping",),
+    "keep_snapshots": ("checkpoints",),
+    "average_last": ("checkpoint averaging",),
+    "num_beams": ("beam size",),
+    "validate_beams": ("beam size",),
+    "top_p": ("nucleus sampling",),
+}
+"""Last part of a setting's name -> other words of the field for it."""
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,8 +76,13 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
             raise SettingsError(f"cannot read the setting {quoted(assignment)}", expected="section.name=value")
         keys = path.strip().split(".")
         _check_path(keys)
+        value: Any = text.strip()
         try:
-            value = _toml_value(text.strip())
+            values = tomllib.loads(f"value = {value}")
+            if len(values) == 1:  # a line break could add more settings
+                value = values["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            pass
         except ValueError:
             raise SettingsError(
                 f"the setting {path.strip()!r} cannot take this value",
@@ -53,15 +91,6 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
             ) from None
         parsed = merge(parsed, _branch(keys, value))
     return parsed
-
-
-def _toml_value(text: str) -> Any:
-    """Return the TOML value, or the text if it is not TOML. Raises ValueError for a number of thousands of digits."""
-    try:
-        values = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return text
-    return values["value"] if len(values) == 1 else text  # a line break could add more settings
 
 
 def _check_path(keys: Sequence[str]) -> None:
@@ -125,7 +154,6 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _branch(keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return a value as nested dicts."""
     return {keys[0]: _branch(keys[1:], value) if keys[1:] else value}
 
 
@@ -146,3 +174,13 @@ def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         if settings.section in given
     }
     return {**given, **checked}
+
+
+def synonyms(setting: str) -> tuple[str, ...]:
+    """Return the synonyms of a setting, of any section."""
+    return SYNONYMS.get(setting.rpartition(".")[2], ())
+
+
+def spaced(text: str) -> str:
+    """Return a text in lower case, with spaces for hyphens and "_", in which words are compared."""
+    return text.casefold().replace("_", " ").replace("-", " ")
