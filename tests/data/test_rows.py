@@ -25,8 +25,6 @@ class Endless(io.RawIOBase):
         self.count += 1
         return next(self._lines, b"")
 
-    read1 = readline
-
 
 def numbered(form: str) -> Iterator[bytes]:
     n = 0

@@ -90,9 +90,6 @@ class Live(io.BytesIO):
         super().__init__(line)
         self.n_lines = 0
 
-    def read1(self, size: int = -1, /) -> bytes:
-        return self._counted(super().read1(size))
-
     def readline(self, limit: int = -1, /) -> bytes:
         return self._counted(super().readline(limit))
 

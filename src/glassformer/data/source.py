@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row
@@ -30,13 +30,11 @@ class InputRow(NamedTuple):
     fault: Fault | None = None
 
 
-class ReadRows(Protocol):
-    """A function that yields the cells at the positions `take` of every row, without the first if it is a `header`.
+ReadRows = Callable[[Sequence[int], bool, Sequence[Kind]], Iterator[Row]]
+"""A function that yields the cells at some positions of every row, without the first if that is a header.
 
-    `kinds` are those of the cells, by default text; only formats whose values have types need them.
-    """
-
-    def __call__(self, take: Sequence[int], header: bool, kinds: Sequence[Kind] = (), /) -> Iterator[Row]: ...
+The kinds are those of the cells, none for text; only formats whose values have types need them.
+"""
 
 
 @dataclass(frozen=True)

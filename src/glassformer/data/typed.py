@@ -15,7 +15,7 @@ from glassformer.data.cells import FaultError, Json, Kind, arrow_values, json_te
 from glassformer.data.delimited import Row
 from glassformer.data.headers import folded
 from glassformer.data.ledger import Fault, Reason
-from glassformer.data.lines import COMPRESSIONS, Lines, Stream, corrupt, pyarrow
+from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, pyarrow
 from glassformer.data.source import SAMPLE_ROWS, Source
 
 # JSON Lines
@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) -> Source:
+def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> Source:
     """Return a table of JSON objects, one a line. Its columns are the members of the first SAMPLE_ROWS objects.
 
     With `sought` no further objects are read than it takes to find members of these names: more may be yet to come.
@@ -59,7 +59,7 @@ def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) 
         objects = (members for _, members, _ in before if members)
         return [[_json_cell(members.get(name)) for name in columns] for members in objects]
 
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
         chosen = [columns[i] for i in take]
         for line, members, fault in chain(before, records):
             if members is None:
@@ -173,7 +173,7 @@ def typed(
     `values` yields those of the columns at some positions, row by row. `unnest` says how objects become columns.
     """
 
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
         chosen = [names[i] for i in take]
         return (text_row(row, chosen, kinds=kinds) for row in values(take))
 
