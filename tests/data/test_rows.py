@@ -42,6 +42,16 @@ def test_a_row_of_an_endless_stream_is_there_before_the_next_ones(form):
             assert stream.count <= n + 3
 
 
+LINES = [b"source,target\n", b"walk,V;PST\n", b'"a","b"\n', b"one column\n", b"abc; d\n", b"a, b\tc; d\n"]
+
+
+@pytest.mark.parametrize("line", [*LINES, b'{"0": "a", "id": 1}\n'])
+def test_the_first_row_of_a_stream_is_read_before_the_second_one_is_there(line):
+    stream = Endless(iter([line]))
+    with open_columns(stream, ["0"], DataSettings(header="no")) as opened:  # type: ignore[arg-type]
+        assert (next(opened.rows).number, stream.count) == (1, 1)
+
+
 def test_a_line_of_an_endless_stream_is_there_before_the_next_ones():
     stream = Endless(numbered("line %d\n"))
     with open_lines(stream) as opened:  # type: ignore[arg-type]

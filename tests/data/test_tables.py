@@ -185,14 +185,6 @@ def test_the_last_line_counts_without_its_end_and_blank_lines_count():
     assert read_lines(io.BytesIO(b"\n")) == [""]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_every_line_end_and_a_byte_order_mark_are_accepted_in_csv(folder, end):
-    text = end.join(["\ufeffsource,target", '1845-01-05,"January 5, 1845"', "NA,null", ""])
-    table = read_table(put(folder, "dates.csv", text), DataSettings())
-    assert (table.header, table.columns) == (True, ("source", "target"))
-    assert table.pairs == [("1845-01-05", "January 5, 1845"), ("NA", "null")]
-
-
 def test_values_of_json_and_parquet_keep_their_written_form_and_other_columns_are_left_alone(folder):
     lines = '{"x": 1.50, "y": -0}\n{"x": true, "y": 123456789012345678901}\r\n{"y": "a", "x": false, "z": [1]}\n'
     expected = [("1.50", "-0"), ("true", "123456789012345678901"), ("false", "a")]

@@ -62,7 +62,7 @@ def trained_with(size: int = 120, **options: Any) -> bytes:
 
 
 def ours(content: bytes) -> Cutter:
-    return segmenter([], {"sentencepiece": read_sentencepiece(content, "test.spm").model_dump()})
+    return segmenter({"sentencepiece": read_sentencepiece(content, "test.spm").model_dump()})
 
 
 def texts_by_chance(n: int) -> list[str]:

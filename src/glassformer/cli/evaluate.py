@@ -66,7 +66,7 @@ def evaluate(
 
 def _error_page(model: Path, translator: Translator, report: Report, table: Table) -> str:
     """Return the page of `--report`."""
-    from glassformer.data.further import further_columns
+    from glassformer.data.rows import further_columns
     from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.failures import MAX_VALUES, find_failures
 

@@ -37,12 +37,13 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 class Row(NamedTuple):
     """One row: the number of its first line from 1 (None in a format without lines), and its cells.
 
-    A damaged row has a `fault` and no cells; a blank line has neither.
+    A damaged row has a `fault` and no cells; a blank line has neither. `number` counts the rows of a table from 1.
     """
 
     line: int | None
     cells: Sequence[str]
     fault: Fault | None = None
+    number: int = 0
 
 
 def tsv_rows(lines: Lines, notes: list[str]) -> Iterator[Row]:

@@ -109,7 +109,7 @@ def _texts(path: str, table: Table) -> Iterator[tuple[int, Sequence[str]]]:
             yield HEADER, [f"sep={source.separator}\n"]
         if columns.consumed:
             yield HEADER, _as_text(columns.first, source)
-        for row, (_, cells, _) in enumerate(source.rows(range(source.width), columns.consumed, ()), 1):
+        for row, (_, cells, _, _) in enumerate(source.rows(range(source.width), columns.consumed, ()), 1):
             yield row, _as_text(cells, source)
 
 

@@ -183,16 +183,16 @@ def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
         skipped = before[:start] + before[start + 1 :] if header else before
-        for line, cells, fault in chain(skipped, rows):
-            if fault:
-                yield Row(line, (), fault)
-            elif not cells:
-                yield Row(line, blank)
-            elif len(cells) == width:
-                yield Row(line, [cells[i] for i in take])
+        for row in chain(skipped, rows):
+            if row.fault:
+                yield row
+            elif not row.cells:
+                yield Row(row.line, blank)
+            elif len(row.cells) == width:
+                yield Row(row.line, [row.cells[i] for i in take])
             else:
-                number = f"{counted(len(cells), 'cell')} instead of {width}"
-                yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
+                number = f"{counted(len(row.cells), 'cell')} instead of {width}"
+                yield Row(row.line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
     advice = "cells are separated by one tab, and contain neither tabs nor line breaks"
     if separator != "\t":
@@ -241,8 +241,9 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
         counts = [0, 0]
         for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):
             counts = [max(count, side[0]) for count, side in zip(counts, sides, strict=True)]
-            found = ((side[2], name) for name, side in zip(names, sides, strict=True))
-            fault = next((_in_file(fault, name) for fault, name in found if fault), None)
+            faults = ((fault, name) for name, (_, _, fault) in zip(names, sides, strict=True) if fault)
+            reasons = (Fault(reason, ", ".join(filter(None, (why, f"in {name}")))) for (reason, why), name in faults)
+            fault = next(reasons, None)
             yield Row(max(counts), () if fault else [sides[i][1] for i in take], fault)
         if counts[0] != counts[1]:
             raise TableError(
@@ -253,8 +254,3 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
             )
 
     return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence per line")
-
-
-def _in_file(fault: Fault, name: str) -> Fault:
-    """Return the fault of a line in one of two files, with the name of the file."""
-    return Fault(fault.reason, f"{fault.detail}, in {name}" if fault.detail else f"in {name}")

@@ -20,11 +20,12 @@ from typing import Literal
 
 from glassformer.data.column_settings import requested
 from glassformer.data.columns import TRAINING, Columns
+from glassformer.data.delimited import Row
 from glassformer.data.formats import FORMATS, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
-from glassformer.data.source import InputRow, Source, damage
+from glassformer.data.source import Source, damage
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.records import TakenColumns
@@ -157,7 +158,7 @@ def _open(
     return table, _pairs_of(rows, table, source.advice, stops=data.bad_rows == "stop")
 
 
-def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
+def _pairs_of(rows: Iterable[Row], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
     """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
 
     If it `stops` at damage, TableError is raised after the last row when any was damaged.

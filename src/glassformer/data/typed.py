@@ -152,26 +152,16 @@ def binary(form: str, stream: BinaryIO, path: Path) -> Source:
             columns = [batch.column(names[i] if is_unique else i) for i in take]
             yield from zip(*map(arrow_values, columns), strict=True)
 
-    code = (
-        f'import pyarrow.parquet as p; p.write_table(p.read_table({json.dumps(str(path))}).flatten(), "table.parquet")'
-    )
-    unnest = f"python -c {quote(code)}" if form == "Parquet" else "write its flatten() as Parquet"
-    advice = "the values used are text or numbers, none of them null"
-    return typed(form, names, values, advice=advice, unnest=unnest)
+    return typed(form, names, values, "the values used are text or numbers, none of them null")
 
 
 def typed(
     form: str,
     names: tuple[str, ...],
     values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
-    *,
     advice: str,
-    unnest: str = "give the two members of each object as columns",
 ) -> Source:
-    """Return a source whose cells have types.
-
-    `values` yields those of the columns at some positions, row by row. `unnest` says how objects become columns.
-    """
+    """Return a source whose cells have types. `values` yields those of the columns at some positions, row by row."""
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
         chosen = [names[i] for i in take]
@@ -180,4 +170,8 @@ def typed(
     def sample() -> list[list[str]]:
         return [[_json_cell(value) for value in row] for row in islice(values(range(len(names))), SAMPLE_ROWS)]
 
-    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=lambda _name: unnest)
+    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=_flattened)
+
+
+def _flattened(_name: str) -> str:
+    return "give the members of its objects as columns, for example by flatten() of pyarrow"
