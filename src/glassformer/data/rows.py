@@ -92,7 +92,7 @@ def open_columns(
                 tuple(found.label(position) for position in take),
                 tuple(found.name(position) if found.names else f"column_{position}" for position in take),
                 found.header,
-                found.first,
+                table.first,
                 found.guessed,
                 table.advice,
                 Ledger(),

@@ -108,36 +108,24 @@ def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callab
     batches, or a file (Feather).
     """
     arrow = pyarrow(f"reading {form}")
-    from pyarrow.ipc import RecordBatchFileReader, open_file, open_stream
+    from pyarrow.ipc import open_file, open_stream
     from pyarrow.parquet import ParquetFile
 
-    if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
-        stream = io.BytesIO(stream.read())
-
-    def opened() -> Any:
-        stream.seek(0)
-        if form == "Parquet":
-            return ParquetFile(stream)
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        return open_file(stream) if is_file else open_stream(stream)
+    try:
+        if form == "Parquet":  # which is read from its end
+            file = ParquetFile(io.BytesIO(stream.read()) if path.suffix.lower() in COMPRESSIONS else stream)
+        else:
+            content = stream.read()
+            file = (open_file if content.startswith(b"ARROW1") else open_stream)(content).read_all()
+    except arrow.ArrowException as error:
+        raise corrupt(str(path), error) from None
 
     def batches(names: list[str] | None) -> Iterator[Any]:
         try:
-            file = opened()
-            if form == "Parquet":
-                yield from file.iter_batches(columns=names)
-            elif isinstance(file, RecordBatchFileReader):
-                yield from map(file.get_batch, range(file.num_record_batches))
-            else:
-                yield from file
+            yield from file.iter_batches(columns=names) if form == "Parquet" else file.to_batches()
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    try:
-        file = opened()
-    except arrow.ArrowException as error:
-        raise corrupt(str(path), error) from None
     return file.schema_arrow if form == "Parquet" else file.schema, batches
 
 

@@ -25,7 +25,6 @@ UNIT_SEPARATOR = "\x1f"
 CUTS = (";", "|", " ")
 """The characters that can separate the symbols of a feature; the first of those that are equally frequent is used."""
 
-_SHOWN_SYMBOLS = 10  # in a message
 _NO_SYMBOL = "".join(CUTS)  # a cell of these alone has no symbol
 
 
@@ -201,7 +200,7 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             where=where,
             got=quoted(values),
             expected=f"a mapping with a text for each of: {listed(inputs)}",
-            hint=f"on the command line: {options}{_known(inputs)}",
+            hint=f"on the command line: {options}",
         )
     cells, known = {str(name): cell for name, cell in values.items()}, [one.name for one in inputs]
     for name, cell in cells.items():
@@ -289,13 +288,6 @@ def fault_of(cells: Sequence[str], inputs: Inputs) -> CellFault | None:
         if one.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
             return CellFault("empty feature", one.name)
     return None
-
-
-def _known(inputs: Sequence[Input]) -> str:
-    """Return some symbols of each feature, for messages."""
-    named = (f"{one.name}: {', '.join(one.symbols[:_SHOWN_SYMBOLS])}" for one in inputs if one.symbols)
-    text = "; ".join(named)
-    return f" (symbols of {text})" if text else ""
 
 
 def listed(inputs: Sequence[Input]) -> str:

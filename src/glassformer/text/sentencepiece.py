@@ -66,7 +66,7 @@ class SentencePieceModel(BaseModel):
 def sentencepiece(learned: Learned) -> Cutter:
     """Return the segmenter of an imported model. Raises UsageError for one that is not valid, MissingExtraError."""
     try:
-        return Cutter(**SentencePieceModel.read(learned["sentencepiece"]).model_dump())
+        return Cutter(SentencePieceModel.read(learned["sentencepiece"]).model_dump())
     except ImportError:
         raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
     except ValueError as error:

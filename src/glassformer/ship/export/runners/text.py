@@ -21,7 +21,7 @@ class InputError(Exception):
 
 def segmenter_of(saved: dict[str, Any]) -> Segmenter:
     if saved["kind"] == "sentencepiece":
-        return import_module("sentencepiece_cut").Cutter(**saved["sentencepiece"])
+        return import_module("sentencepiece_cut").Cutter(saved["sentencepiece"])
     return segmenter(saved["kind"], saved["pieces"], saved)
 
 
