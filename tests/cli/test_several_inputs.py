@@ -102,7 +102,7 @@ def test_json_has_the_inputs_by_name(call, run, inflection):
     ("words", "what"),
     [
         (["translate", "RUN"], "the feature 'tags' is missing"),
-        (["translate", "RUN", "--feature", "tags"], "the feature 'tags' has no value"),
+        (["translate", "RUN", "--feature", "tags"], "the feature 'tags' is missing"),
         (["translate", "RUN", "--feature", "tag=V"], "the model has no feature 'tag'"),
         (["translate", "RUN", "TABLE", "--feature", "tags=Tag"], "there is no column 'Tag'"),
         (["translate", "RUN", "TABLE", "--feature", "tags", "--feature", "tags=2"], "'tags' is given twice"),

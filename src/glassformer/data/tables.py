@@ -136,7 +136,8 @@ _REASONS = {
 def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     """Return why a row with these cells, of which the last one is the target, is not a pair; or None."""
     if inputs and (found := fault_of(cells[:-1], inputs)):
-        return Fault(_REASONS[found.kind], repr(found.name))
+        kind, name = found
+        return Fault(_REASONS[kind], repr(name))
     if not inputs and not cells[0].strip():
         return Fault(Reason.EMPTY_SOURCE)
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)

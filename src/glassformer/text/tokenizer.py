@@ -184,14 +184,11 @@ class Tokenizer:
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the written form of each id, special tokens included. Raises TextError for an invalid id."""
-        pieces, listed = self.vocabulary.pieces, list(ids)
-        try:
-            if min(listed, default=0) >= 0:
-                return [pieces[token_id] for token_id in listed]
-        except IndexError:
-            pass
-        invalid = next(token_id for token_id in listed if not 0 <= token_id < len(self))
-        raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
+        listed = list(ids)
+        invalid = next((token_id for token_id in listed if not 0 <= token_id < len(self)), None)
+        if invalid is not None:
+            raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
+        return [self.vocabulary.pieces[token_id] for token_id in listed]
 
     def unknown(self, text: str) -> list[str]:
         """Return the characters (or words) of the normalized text that are not in the vocabulary, in order.
