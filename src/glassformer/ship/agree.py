@@ -59,7 +59,7 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
         fed = [engine.bos_id, *answer.ids]
         with torch.inference_mode():
             source, target = torch.tensor([ids]), torch.tensor([fed])
-            mine = engine.models[0](source, None, target)[0]
+            mine = engine.models[0](source, target)[0]
             expected = marian(input_ids=source, decoder_input_ids=target).logits[0]
         difference = float((mine - expected).abs().max() / max(1.0, float(expected.abs().max())))
         if not difference <= TOLERANCE:
