@@ -60,5 +60,5 @@ def _model(proto: Any, where: str) -> SentencePieceModel:
         "fold_spaces": normalizer.remove_extra_whitespaces,
         "escape_spaces": normalizer.escape_whitespaces,
     }
-    sentencepiece([], {"sentencepiece": model})  # which checks it
+    sentencepiece({"sentencepiece": model})  # which checks it
     return SentencePieceModel.read(model)
