@@ -2,7 +2,7 @@
 
     weights      copied once; the projections of self-attention are concatenated
     cache        the keys and values of a target token are written once and not moved; those of the memory are computed
-                 once for each sentence; when rows leave, only the rows that fill the gaps are moved
+                 once for each sentence
     padding      the encoder computes tokens without padding; only attention reads padded sentences
     precision    in bfloat16 only products with weights are in bfloat16, the rest is in float32
 
@@ -175,40 +175,16 @@ class Cache:
 
     def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Cache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
-        n_hypotheses, device = self.past[0].shape[2] // len(self.memory[0][0]), self.past[0].device
-        sentences, hypotheses = (_Kept.of(each, device) for each in (rows[:, 0] // n_hypotheses, rows.flatten()))
-        self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
-        if self.memory_mask is not None:
-            self.memory_mask = sentences.of_axis(0, self.memory_mask)
-        self.past = [hypotheses.of_axis(2, x, self.length) for x in self.past]
+        device, n_rows, n_sentences = self.past[0].device, self.past[0].shape[2], len(self.memory[0][0])
+        hypotheses, sentences = rows.flatten(), rows[:, 0] // (n_rows // n_sentences)
+        if not np.array_equal(hypotheses, np.arange(n_rows)):
+            kept = torch.from_numpy(hypotheses).to(device)
+            self.past = [past.index_select(2, kept) for past in self.past]
+        if not np.array_equal(sentences, np.arange(n_sentences)):
+            kept = torch.from_numpy(sentences).to(device)
+            self.memory = [[x.index_select(0, kept) for x in layer] for layer in self.memory]
+            self.memory_mask = None if self.memory_mask is None else self.memory_mask.index_select(0, kept)
         return self
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The lines to keep, in their new order; `moved` are the positions that get another line, which is `new`."""
-
-    lines: Int[Tensor, " n"]
-    moved: Int[Tensor, " m"]
-    new: Int[Tensor, " m"]
-
-    @classmethod
-    def of(cls, lines: Int[NDArray[Any], " n"], device: torch.device) -> _Kept:
-        moved = np.flatnonzero(lines != np.arange(len(lines)))
-        return cls(*(torch.from_numpy(each).to(device) for each in (lines, moved, lines[moved])))
-
-    def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
-        """The lines of `x` along axis `dim`, changed in place unless there are more lines than before.
-
-        Only the first `length` entries of axis 0 are in use.
-        """
-        n = len(self.lines)
-        if n > x.shape[dim]:
-            return x.index_select(dim, self.lines)
-        if len(self.moved):
-            used = x[:length]
-            used.index_copy_(dim, self.moved, used.index_select(dim, self.new))
-        return x if n == x.shape[dim] else x.narrow(dim, 0, n)
 
 
 class Inference:
