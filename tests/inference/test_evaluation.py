@@ -124,11 +124,6 @@ def test_examples_are_the_wrong_rows_with_the_most_edits_per_token_first() -> No
     assert report.examples[0] == Example("2", "a", "b", 1, -1.0)
 
 
-def test_at_most_twenty_examples_are_kept() -> None:
-    pairs = [(str(i), "a") for i in range(30)]
-    assert len(evaluate(LookUp({source: Answer("b") for source, _ in pairs}), pairs).examples) == 20
-
-
 def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() -> None:
     nothing = score_texts(["", ""], ["a b", "c"], split_tokens=str.split)
     assert [nothing[name].value for name in METRICS if name != "bleu"] == [0, 1, 1, 1, 1, 0]

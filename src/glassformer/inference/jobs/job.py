@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
-from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
 from glassformer.inference.jobs.inputs import Input, JobRow
 from glassformer.inference.jobs.layout import Layout
@@ -101,7 +100,7 @@ class Job:
             for rows, answers in stack.enter_context(closing(found)):
                 _add(digest, rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
-                progress.add(rows, answers, digest.hexdigest(), self.search.greedy_first)
+                progress.add(rows, answers, digest.hexdigest())
                 self.output.save(progress)
                 yield progress
             self.output.finish(progress, self.layout)
@@ -121,8 +120,6 @@ class Job:
                 expected=f"the same first {progress.rows:,} rows",
                 hint="resume it with the same input, or --overwrite starts again",
             )
-        state = self.search.greedy_first
-        state.tried, state.certain = progress.tried, progress.certain
         return digest
 
 
@@ -140,23 +137,17 @@ def describe_job(
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
-        "confidence": None if search.confidence is None else asdict(search.confidence),
+        "confidence": search.min_confidence,
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),
         "alignments": search.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
-        **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
+        "lexicon": _digest_of(search.lexicon),
         "prefix": prefix,
-        **_describe_constraint(search.constraint),
+        "allowed": _digest_of(search.constraint),
     }
-
-
-def _describe_constraint(constraint: Constraint | None) -> dict[str, Any]:
-    if constraint is None or constraint.pattern is not None:
-        return options_of(constraint)
-    return {"choices": _digest_of(constraint.choices)}
 
 
 def _digest_of(value: object) -> str:

@@ -99,7 +99,7 @@ def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Sear
     form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.confidence is not None)
+    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
