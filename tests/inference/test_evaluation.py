@@ -197,14 +197,6 @@ def test_without_groups_every_row_is_scored_by_itself() -> None:
     assert [example.n_references for example in report.examples] == [1] * 5
 
 
-def test_without_repeated_sources_the_report_is_the_same_either_way_to_the_last_bit() -> None:
-    grouped, alone = (evaluate(speaker(), PRONUNCIATIONS, group=group).to_json() for group in (True, False))
-    assert grouped | {"seconds": 0} == alone | {"seconds": 0}
-    answers = [speaker().answers[source].text for source, _ in PRONUNCIATIONS]
-    plain = score_texts(answers, [target for _, target in PRONUNCIATIONS], split_tokens=str.split)
-    assert evaluate(speaker(), PRONUNCIATIONS).metrics == plain
-
-
 def test_what_is_wrong_is_said_before_anything_is_translated() -> None:
     translator = speaker()
     for where in (["row 1"], "12345", [*"123456"]):

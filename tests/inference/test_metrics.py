@@ -61,12 +61,6 @@ def test_composed_and_decomposed_letters_match() -> None:
         assert measure([text], [other], resamples=2).value == pytest.approx(100)
 
 
-def test_errors_are_edits_and_reference_lengths_row_by_row() -> None:
-    edits, lengths = metrics.nearest_errors(["a b", "", "x y z"], ["a c", "a", ""], str.split)
-    assert edits.tolist() == [1, 1, 3]
-    assert lengths.tolist() == [2, 1, 0]
-
-
 @given(st.integers(0, 1000), st.integers(1, 12))
 def test_bootstrap_is_the_loop_over_resampled_rows(seed: int, n: int) -> None:
     data = np.random.default_rng(seed + 1)

@@ -230,7 +230,8 @@ class Translator:
             error.lengths = {rows[number]: length for number, length in error.lengths.items()}
             raise
         constraint = Constraint.of(must_match, choices)
-        forced = self._force(prefixes, rows, names) if prefixes is not None else []
+        prefixes = None if prefixes is None else self.prefixes_of(prefixes, len(texts))
+        forced = [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows] if prefixes else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         max_new_tokens = max_new_tokens_of(self.model_file.data, self.settings, decoding)
@@ -312,11 +313,6 @@ class Translator:
             )
             for pair, target, token_scores in zip(checked, targets, scored, strict=True)
         ]
-
-    def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
-        """Encode the prefixes of some rows."""
-        prefixes = self.prefixes_of(prefixes, len(names))
-        return [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows]
 
     def _translation(self, found: Hypothesis, **about: Any) -> Translation:
         return Translation(

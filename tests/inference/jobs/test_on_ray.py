@@ -14,7 +14,7 @@ import pytest
 from glassformer.errors import RunError, TooLongError
 from glassformer.inference.jobs import on_ray
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job, Workers
+from glassformer.inference.jobs.job import Job, Workers, here
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.on_ray import OnRay
 from glassformer.inference.jobs.output import StreamOutput
@@ -95,7 +95,7 @@ def table(tmp_path) -> Path:
 
 def test_answers_and_scores_are_those_of_one_process_in_order(table, ray):
     found = output_of(table, OnRay(lambda _files: Shouting(), []))  # type: ignore[arg-type,return-value]
-    assert found == output_of(table, Here(Shouting()))  # type: ignore[arg-type]
+    assert found == output_of(table, here(Shouting()))  # type: ignore[arg-type]
     assert (ray.waiting, ray.most) == (set(), on_ray.TASKS * 3)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
@@ -32,36 +32,23 @@ OnCount = Callable[[int], None] | None
 """Called with the number of rows that were answered."""
 
 
-class Workers(Protocol):
-    """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
-
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
-        """Yield the rows and their answers, in order."""
-        ...
+Workers = Callable[[Chunks, Search, OnCount], Answered]
+"""Translates the rows of a job: in this process (`here`), or on a cluster (`on_ray.OnRay`)."""
 
 
-@dataclass(frozen=True)
-class Here:
-    """Translates rows in this process."""
+def here(translator: Translator) -> Workers:
+    """Return what translates rows in this process, chunk by chunk."""
+    return lambda chunks, search, on_count: ((rows, answer(translator, rows, search, on_count)) for rows in chunks)
 
-    translator: Translator
 
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
-        """Yield the rows and their answers, chunk by chunk."""
-        for rows in chunks:
-            yield rows, self.translate(rows, search, on_count)
-
-    def translate(self, rows: Sequence[JobRow], search: Search, on_count: OnCount = None) -> list[Translation]:
-        """Return the answers to rows."""
-        prefixes = [row.prefix for row in rows]
-        return translate_chunk(
-            self.translator,
-            [row.source for row in rows],
-            search,
-            [f"row {row.number}" for row in rows],
-            prefixes=prefixes if any(prefixes) else None,
-            progress=on_count,
-        )
+def answer(
+    translator: Translator, rows: Sequence[JobRow], search: Search, on_count: OnCount = None
+) -> list[Translation]:
+    """Return the answers to some rows."""
+    sources, names, prefixes = zip(*((row.source, f"row {row.number}", row.prefix) for row in rows), strict=True)
+    return translate_chunk(
+        translator, sources, search, names, prefixes=prefixes if any(prefixes) else None, progress=on_count
+    )
 
 
 @dataclass
@@ -96,7 +83,7 @@ class Job:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
             parts = (self.input.job_rows(opened, chunk) for chunk in group(opened.rows))
-            found = self.workers.answered(parts, self.search, on_count)
+            found = self.workers(parts, self.search, on_count)
             for rows, answers in stack.enter_context(closing(found)):
                 _add(digest, rows)
                 self.output.append(self.layout.encode(rows, answers), progress)

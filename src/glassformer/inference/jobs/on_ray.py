@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
 from glassformer.inference.jobs.inputs import JobRow
-from glassformer.inference.jobs.job import Answered, Chunks, Here, OnCount
+from glassformer.inference.jobs.job import Answered, Chunks, OnCount, answer
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.storage.modelfile import ModelFile
@@ -37,7 +37,7 @@ class OnRay:
     files: Sequence[ModelFile]
     n_gpus: int = 0
 
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
+    def __call__(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, in order.
 
         Raises RunError when a task died too often, and the first error of a task.
@@ -78,13 +78,13 @@ class _Worker:
 
     def __init__(self, load: Callable[[Sequence[ModelFile]], Translator]) -> None:
         self._load = load
-        self._here: Here | None = None
+        self._translator: Translator | None = None
 
     def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
         try:
-            if self._here is None:
-                self._here = Here(self._load(load_ray().get(files[0])))
-            return self._here.translate(rows, search)
+            if self._translator is None:
+                self._translator = self._load(load_ray().get(files[0]))
+            return answer(self._translator, rows, search)
         except GlassformerError as error:
             return error
 

@@ -15,7 +15,7 @@ from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
+from glassformer.inference.jobs.job import Job, describe_job, here
 from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
@@ -183,11 +183,8 @@ def make_job(
     def load(files: Sequence[ModelFile]) -> Translator:
         return Translator(files[0], ensemble=files[1:], device=device)
 
-    workers: Workers
     if on is None:
-        workers = Here(load(models))
-    else:
-        from glassformer.inference.jobs.on_ray import OnRay
+        return Job(given, here(load(models)), search, layout, output, name)
+    from glassformer.inference.jobs.on_ray import OnRay
 
-        workers = OnRay(load, models, n_gpus=int(device.startswith("cuda")))
-    return Job(given, workers, search, layout, output, name)
+    return Job(given, OnRay(load, models, int(device.startswith("cuda"))), search, layout, output, name)
