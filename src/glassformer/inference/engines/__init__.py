@@ -7,17 +7,14 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
 from glassformer.paper.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from glassformer.inference.engines.greedy_first import AnswerBatches
-    from glassformer.paper.search import Guide, Hypothesis, LogProbs
+    from glassformer.paper.search import Guide, Hypothesis
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -32,14 +29,6 @@ OnAnswers = Callable[[Mapping[int, "list[Hypothesis]"]], None]
 
 class Engine(Protocol):
     """Computes answers and scores."""
-
-    def start(self, sources: Sequence[Ids]) -> Any:
-        """Return the state of a search for framed sources of one padded length, of which the last is the longest."""
-        ...
-
-    def step(self, last: NDArray[np.int64], state: Any) -> tuple[LogProbs, Any]:
-        """Return the log-probabilities of the next tokens; the step function of a search."""
-        ...
 
     def answers(
         self,
