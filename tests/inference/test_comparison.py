@@ -69,15 +69,10 @@ def n_found(n_seeds: int, gain: float, trials: int, n_rows: int = 300) -> int:
 
 
 @pytest.mark.parametrize("n_seeds", [1, 3])
-def test_equal_recipes_differ_in_at_most_one_trial_of_ten(n_seeds, monkeypatch):
-    monkeypatch.setattr(comparison, "COMPARED", ("exact_match",))
-    assert n_found(n_seeds, gain=0, trials=30) <= 3
-
-
-@pytest.mark.parametrize("n_seeds", [1, 3])
-def test_a_better_recipe_is_found(n_seeds, monkeypatch):
+def test_a_better_recipe_is_found_and_equal_ones_differ_in_at_most_one_trial_of_ten(n_seeds, monkeypatch):
     monkeypatch.setattr(comparison, "COMPARED", ("exact_match",))
     assert n_found(n_seeds, gain=1, trials=10) >= 9
+    assert n_found(n_seeds, gain=0, trials=30) <= 3
 
 
 def test_p_of_exact_match_is_that_of_the_sign_test(monkeypatch):

@@ -143,14 +143,6 @@ def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[in
         assert lengths[rows[-1]] == max(lengths[row] for row in rows)
 
 
-def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_that_of_a_shorter_text() -> None:
-    padded = [padded_length(length) for length in range(1, 2000)]
-    assert padded[:16] == list(range(1, 17))
-    assert all(0 <= found - length <= length / 16 for length, found in enumerate(padded, start=1))
-    assert padded == sorted(padded)
-    assert len(set(padded)) == 170  # few enough that many texts share one
-
-
 @few_positions
 @pytest.mark.parametrize("decoding", [GREEDY, BEAM, BEST], ids=["greedy", "n-best", "best"])
 def test_each_answer_is_told_once_as_soon_as_it_is_there(decoding: DecodingSettings) -> None:

@@ -146,8 +146,6 @@ def _constraint(must_match: str | None, choices: Path | None) -> Constraint | No
     texts = [line.cells[0] for line in lines]
     if blank := next((line.number for line, text in zip(lines, texts, strict=True) if not text.strip()), None):
         raise UsageError("a choice is empty", where=f"{choices}, line {blank}", expected="one answer a line")
-    if not texts:
-        raise UsageError("there are no choices", where=str(choices), expected="one answer a line")
     return Constraint.of(must_match, texts)
 
 

@@ -131,11 +131,14 @@ def translate_chunk(
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
         flat = [text for sentences in parts.values() for text in sentences.texts]
+        starts = None  # the prefix of a text is that of its first sentence
+        if prefixes is not None:
+            starts = [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
         try:
             answers = translator.translate(
                 flat,
                 decoding=decoding,
-                prefixes=None if prefixes is None else _of_first_sentences(prefixes, owners),
+                prefixes=starts,
                 progress=progress if len(flat) == len(texts) else None,
                 where=[names[row] for row in owners],
                 **options_of(search.constraint),
@@ -198,8 +201,3 @@ def _split(source: str, *, has_inputs: bool) -> Sentences:
     main, *others = source.split(UNIT_SEPARATOR) if has_inputs else [source]
     sentences = Sentences.of(main)
     return replace(sentences, texts=tuple(compose([sentence, *others]) for sentence in sentences.texts))
-
-
-def _of_first_sentences(prefixes: Sequence[str], owners: Sequence[int]) -> list[str]:
-    """Return the prefix of each part: that of its text for the first sentence, none for the others."""
-    return [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
