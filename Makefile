@@ -13,7 +13,7 @@ PYTEST := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 install: $(INSTALLED)
 
 # torch comes first and by its pinned version: a looser request may bring gigabytes for a GPU that is not there.
-$(INSTALLED): pyproject.toml constraints.txt $(wildcard src/glassformer/*/*/*.[ch])
+$(INSTALLED): pyproject.toml constraints.txt $(shell find src -name "*.[ch]")
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,subwords,parquet,ctranslate2,server]'
@@ -31,8 +31,8 @@ demo: install
 lessons: $(VENV)/installed-lessons
 	$(BIN)/jupyter lab lessons
 
-$(VENV)/installed-lessons: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lessons]'
+$(VENV)/installed-lessons: $(INSTALLED) requirements-lessons.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-lessons.txt
 	@touch $@
 
 # The documentation as a site, with search: build/site/index.html opens from the folder. Warnings and broken links are errors.

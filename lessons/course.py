@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]
     raise LessonError(
         f"the lessons need the package {package!r}, which this notebook's Python does not have\n"
-        "hint: run `make lessons` in the repository, or `pip install 'glassformer[lessons]'`, then restart the kernel"
+        "hint: run `make lessons` in the repository, then restart the kernel"
     ) from None
 
 plt.rcParams.update(

@@ -31,7 +31,7 @@ from glassformer import ModelSettings, Settings, TokenSettings, explain
 from glassformer.paper import reference
 from glassformer.ship.storage.modelfile import ModelFile
 
-pytest.importorskip("matplotlib", reason="the lessons need the extra `lessons`")
+pytest.importorskip("matplotlib", reason="the lessons need requirements-lessons.txt")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
 
