@@ -212,24 +212,6 @@ def test_a_computation_that_takes_too_long_ends_and_the_next_one_has_its_turn() 
     worker.close()
 
 
-def test_the_texts_of_a_coroutine_that_is_canceled_leave_the_queue(translator: Translator, worker: Worker) -> None:
-    batching, gate = BatchingTranslator(translator, worker), Gate()
-
-    async def cancel_one() -> None:
-        left, stays = (asyncio.ensure_future(batching.atranslate([text])) for text in ("abc", "gfe"))
-        while worker.n_waiting < 2:
-            await asyncio.sleep(0.01)
-        left.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await left
-        assert worker.n_waiting == 1
-        gate.open.set()
-        assert await stays == translator.translate(["gfe"])
-
-    hold(worker, gate)
-    asyncio.run(cancel_one())
-
-
 def test_a_computation_that_nobody_waits_for_ends(worker: Worker) -> None:
     gate = Gate()
 

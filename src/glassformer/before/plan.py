@@ -112,7 +112,7 @@ class Plan:
         """Score the trained model on the test table. Raises UsageError when there is none."""
         if self.test is None:
             raise UsageError("there is no test table to evaluate on", hint="plan(…, test=TABLE)")
-        return evaluate(translator, self.test.pairs, rows_read=self.test.ledger.read, where=self.test.locations)
+        return evaluate(translator, self.test)
 
 
 def plan(
