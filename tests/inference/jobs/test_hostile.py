@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Job
+from glassformer.inference.jobs.job import Job, here
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.output import FileOutput
 from glassformer.inference.jobs.stream import Search
