@@ -165,19 +165,6 @@ def test_a_text_unlike_the_training_has_a_limited_probability(translator: Transl
     assert (known.probability, new.probability) == (pytest.approx(1 / (1 + math.exp(-9))), 0.1)
 
 
-def test_a_stream_holds_back_what_is_too_uncertain_and_the_row_stays(translator: Translator) -> None:
-    given = list(translate_stream(translator, SOURCES, min_confidence=0.0))
-    minimum = float(np.median([answer.probability for answer in given]))
-    found = list(translate_stream(translator, [*SOURCES, ""], min_confidence=minimum))
-    assert len(found) == len(SOURCES) + 1
-    for answer, whole in zip(found, given, strict=False):
-        is_sure = whole.probability >= minimum
-        assert (answer.text, answer.held_back) == ((whole.text, False) if is_sure else ("", True))
-        assert answer.probability == pytest.approx(whole.probability, abs=1e-4)
-    assert 0 < sum(answer.held_back for answer in found) < len(SOURCES)
-    assert not found[-1].held_back  # an empty text has an empty answer
-
-
 @pytest.mark.parametrize(
     ("options", "got"),
     [

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 import sacrebleu
 
+from glassformer.data.given import as_table
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
-from glassformer.errors import SettingsError, TableError, UsageError
+from glassformer.errors import SettingsError, TableError
 from glassformer.inference.evaluation import Example, evaluate, score_texts
 from glassformer.paper.settings import DataSettings, DecodingSettings
 from glassformer.text.inputs import Inputs, inputs_of
@@ -83,10 +84,10 @@ def speaker() -> LookUp:
 
 def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     search = DecodingSettings(num_beams=2, max_new_tokens=9)
-    found = evaluate(speaker(), PRONUNCIATIONS, decoding=search, rows_read=7).to_json()
+    found = evaluate(speaker(), PRONUNCIATIONS, decoding=search).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert list(found) == ["rows", "metrics", "trained_on", "seconds", "decoding", "unfinished", "examples"]
-    assert found["rows"] == {"read": 7, "scored": 5, "items": 5, "items_with_several_references": 0}
+    assert found["rows"] == {"read": 5, "scored": 5, "items": 5, "items_with_several_references": 0}
     assert list(found["metrics"]) == METRICS
     for name, measure in found["metrics"].items():
         with_signature = ["signature"] if name in ("bleu", "chrf") else []
@@ -124,11 +125,6 @@ def test_examples_are_the_wrong_rows_with_the_most_edits_per_token_first() -> No
     assert report.examples[0] == Example("2", "a", "b", 1, -1.0)
 
 
-def test_at_most_twenty_examples_are_kept() -> None:
-    pairs = [(str(i), "a") for i in range(30)]
-    assert len(evaluate(LookUp({source: Answer("b") for source, _ in pairs}), pairs).examples) == 20
-
-
 def test_empty_answers_are_all_wrong_and_empty_golds_divide_nothing_by_zero() -> None:
     nothing = score_texts(["", ""], ["a b", "c"], split_tokens=str.split)
     assert [nothing[name].value for name in METRICS if name != "bleu"] == [0, 1, 1, 1, 1, 0]
@@ -163,9 +159,10 @@ def dictionary() -> LookUp:
 
 def test_rows_of_one_source_are_one_item_with_several_references() -> None:
     translator = dictionary()
-    report = evaluate(translator, DICTIONARY, where=[f"row {row}" for row in range(1, 9)])
+    table = as_table(DICTIONARY)
+    report = evaluate(translator, table)
     assert translator.texts == ["live", "bow", "read", "cat"]
-    assert translator.where == ["row 1", "row 2", "row 4", "row 7"]
+    assert translator.where == [table.locations[row] for row in (0, 1, 3, 6)]
     assert report.to_json()["rows"] == {"read": 8, "scored": 8, "items": 4, "items_with_several_references": 3}
     values = {name: measure.value for name, measure in report.metrics.items()}
     assert values["exact_match"] == pytest.approx(2 / 4)  # "live" is right in its second pronunciation
@@ -202,21 +199,10 @@ def test_without_groups_every_row_is_scored_by_itself() -> None:
     assert [example.n_references for example in report.examples] == [1] * 5
 
 
-def test_without_repeated_sources_the_report_is_the_same_either_way_to_the_last_bit() -> None:
-    grouped, alone = (evaluate(speaker(), PRONUNCIATIONS, group=group).to_json() for group in (True, False))
-    assert grouped | {"seconds": 0} == alone | {"seconds": 0}
-    answers = [speaker().answers[source].text for source, _ in PRONUNCIATIONS]
-    plain = score_texts(answers, [target for _, target in PRONUNCIATIONS], split_tokens=str.split)
-    assert evaluate(speaker(), PRONUNCIATIONS).metrics == plain
-
-
 def test_what_is_wrong_is_said_before_anything_is_translated() -> None:
     translator = speaker()
-    for where in (["row 1"], "12345", [*"123456"]):
-        with pytest.raises(UsageError, match=f"a name of its own\n  got: {len(where)} names for 5 pairs"):
-            evaluate(translator, PRONUNCIATIONS, where=where)
-    with pytest.raises(TableError, match="there are no rows to score\n  got: 4 read, 0 kept"):
-        evaluate(translator, [], rows_read=4)
+    with pytest.raises(TableError, match="there are no rows to score\n  got: 0 read, 0 kept"):
+        evaluate(translator, [])
     with pytest.raises(SettingsError, match="sacreBLEU has no tokenizer 'inlt'"):
         evaluate(translator, PRONUNCIATIONS, bleu_tokenize="inlt")
     assert translator.searched_with == []

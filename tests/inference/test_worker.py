@@ -17,8 +17,6 @@ import pytest
 
 from glassformer import BatchingTranslator, Translator
 from glassformer.errors import BusyError, NotFiniteError, SettingsError, TextError, TimeLimitError, UsageError
-from glassformer.inference import worker as module
-from glassformer.inference.engines.greedy_first import PROBE
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.inference.translator import Translation
 from glassformer.inference.worker import BATCH_CHARACTERS, BATCH_TEXTS, Batch, Request, Worker
@@ -114,31 +112,15 @@ def test_requests_with_the_same_key_are_computed_together_and_others_apart(worke
     assert gate.batches == [["held"], [0, 2, 4], [1, 5], [3], [6]]
 
 
-def test_a_search_has_at_most_as_many_texts_as_keep_their_bits(worker: Worker) -> None:
-    assert BATCH_TEXTS == PROBE
+def test_a_search_has_at_most_so_many_texts_and_characters(worker: Worker) -> None:
     gate = Gate()
     hold(worker, gate)
-    waiting = [worker.submit(Request([0] * 100, gate, key="a")) for _ in range(3)]
+    waiting = [worker.submit(Request([0] * (BATCH_TEXTS * 2 // 5), gate, key="a")) for _ in range(3)]
     waiting += [worker.submit(Request([1], gate, key="b", size=BATCH_CHARACTERS)) for _ in range(2)]
     gate.open.set()
     for request in waiting:
         worker.result(request)
-    assert [len(batch) for batch in gate.batches] == [1, 200, 100, 1, 1]
-
-
-def test_an_error_reaches_only_the_request_that_caused_it(translator: Translator) -> None:
-    good, long = ["abc"], ["a" * 2000]
-    gate = Gate()
-    with BatchingTranslator(translator) as batching, ThreadPoolExecutor(4) as pool:
-        hold(batching.worker, gate)
-        found = [pool.submit(batching.translate, given) for given in (good, long, good)]
-        while batching.worker.n_waiting < 3:
-            time.sleep(0.01)
-        gate.open.set()
-        assert found[0].result(GUARD) == found[2].result(GUARD) == translator.translate(good)
-        with pytest.raises(TextError, match="longer than the model takes") as caught:
-            found[1].result(GUARD)
-    assert "row 1" in str(caught.value)
+    assert [len(batch) for batch in gate.batches] == [1, 204, 102, 1, 1]
 
 
 def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused_it(worker: Worker) -> None:
@@ -230,24 +212,6 @@ def test_a_computation_that_takes_too_long_ends_and_the_next_one_has_its_turn() 
     worker.close()
 
 
-def test_the_texts_of_a_coroutine_that_is_canceled_leave_the_queue(translator: Translator, worker: Worker) -> None:
-    batching, gate = BatchingTranslator(translator, worker), Gate()
-
-    async def cancel_one() -> None:
-        left, stays = (asyncio.ensure_future(batching.atranslate([text])) for text in ("abc", "gfe"))
-        while worker.n_waiting < 2:
-            await asyncio.sleep(0.01)
-        left.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await left
-        assert worker.n_waiting == 1
-        gate.open.set()
-        assert await stays == translator.translate(["gfe"])
-
-    hold(worker, gate)
-    asyncio.run(cancel_one())
-
-
 def test_a_computation_that_nobody_waits_for_ends(worker: Worker) -> None:
     gate = Gate()
 
@@ -288,15 +252,6 @@ def test_closing_ends_what_takes_longer_than_its_time() -> None:
     assert gate.batches == [["held"]]
 
 
-def test_an_exception_of_any_kind_is_that_of_its_caller_and_the_worker_continues(worker: Worker) -> None:
-    def fail(items: Sequence[Any]) -> Sequence[Any]:
-        raise RuntimeError("unexpected")
-
-    with pytest.raises(RuntimeError, match="unexpected"):
-        worker.result(worker.submit(Request([1], fail)))
-    assert worker.result(worker.submit(Request([2], list))) == [2]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> None:
@@ -309,23 +264,3 @@ def test_a_forked_process_has_a_worker_of_its_own(translator: Translator) -> Non
 
         with child(work) as number:
             assert wait(number) == 0
-
-
-def test_a_few_requests_wait_for_the_clients_of_the_last_batch_to_come_back(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate()
-    hold(worker, gate)
-    waiting = [worker.submit(Request([number], gate, key="a")) for number in range(10)]
-    gate.open.set()
-    for request in waiting:
-        worker.result(request)
-    while not worker.is_idle:
-        time.sleep(0.001)
-    worker._last = Batch(10, 10, 2 * GUARD, ())  # a batch that took long
-    with monkeypatch.context() as patched, ThreadPoolExecutor(5) as pool:
-        patched.setattr(module, "COLLECT_SECONDS", GUARD)
-        list(pool.map(lambda number: worker.result(worker.submit(Request([number], gate, key="a"))), range(5)))
-    assert sorted(gate.batches[-1]) == list(range(5)), "half of the requests of the last batch"
-    alone = worker.submit(Request(["alone"], gate, key="a"))
-    assert worker.result(alone) == ["alone"], "after COLLECT_SECONDS"

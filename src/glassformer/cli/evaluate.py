@@ -52,7 +52,7 @@ def evaluate(
     warn_short_limit(reporter, translator.model_file, translator.settings.decoding.override(options))
     pairs = columns.read(reporter, table, translator.model_file)
     options |= {"bleu_tokenize": bleu_tokenize, "group": not no_group, "confidence": confidence}
-    report = evaluate(translator, pairs.pairs, rows_read=pairs.ledger.read, where=pairs.locations, **options)
+    report = evaluate(translator, pairs, **options)
     warn_about_sources(reporter, translator, pairs)
     warn_cut_off(reporter, report.unfinished)
     if page is not None:

@@ -87,8 +87,8 @@ def check_calibrated(
     *,
     prefixes: bool = False,
     constrained: bool = False,
-) -> Calibration:
-    """Return the calibration of a search. Raises UsageError where there is none."""
+) -> None:
+    """Raise UsageError for a search that has no calibration."""
     what = "the probability that an answer is right is not known"
     if len(model_files) > 1 + len(model_files[0].members):  # a file with its members is calibrated as one
         raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model file")
@@ -107,4 +107,3 @@ def check_calibrated(
         got, expected = (f"a beam of {one.num_beams}" for one in (decoding, calibration))
         hint = f"--beam {calibration.num_beams}, or {command} --beam {decoding.num_beams}"
         raise UsageError(what, where=str(path), got=got, expected=f"{expected}, that of the calibration", hint=hint)
-    return calibration

@@ -23,7 +23,7 @@ from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, read_table
-from glassformer.errors import TableError, UsageError
+from glassformer.errors import TableError
 from glassformer.inference.confidence import all_of_the_beam, check_calibrated
 from glassformer.inference.metrics import (
     NAMES,
@@ -144,8 +144,6 @@ def evaluate(
     bleu_tokenize: str = "13a",
     group: bool = True,
     confidence: bool = False,
-    rows_read: int | None = None,
-    where: Sequence[str] | None = None,
     **options: Any,
 ) -> Report:
     """Translate the source of each (source, target) pair and score the answers against the targets.
@@ -154,19 +152,14 @@ def evaluate(
     else those of the training.
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
-    `DecodingSettings.override`); `rows_read` is the number of rows of the table, those that were not kept included, by
-    default the number of pairs; `where[i]` names pair i in errors. With `confidence` the answers have probabilities,
-    and the report their `reliability`.
+    `DecodingSettings.override`). With `confidence` the answers have probabilities, and the report their `reliability`.
 
-    Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when `where` has
-    another length or the probability of answers is not known, and SettingsError for a BLEU tokenizer that cannot be
-    used.
+    Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when the
+    probability of answers is not known, and SettingsError for a BLEU tokenizer that cannot be used.
     """
     table = read_columns(pairs, lambda: how_to_read(translator.model_file, data or {}))
-    if table is not None:
-        rows_read, where = rows_read or table.ledger.read, where or table.locations
     checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
-    read = len(checked) if rows_read is None else rows_read
+    read = len(checked) if table is None else table.ledger.read
     if not checked:
         raise TableError(
             "there are no rows to score",
@@ -175,10 +168,8 @@ def evaluate(
         )
     bleu_scorer(bleu_tokenize)
     search = (decoding or translator.settings.decoding).override(options)
-    if where is not None and (isinstance(where, str) or len(where) != len(checked)):
-        raise UsageError("each pair needs a name of its own", got=f"{len(where)} names for {len(checked)} pairs")
     items = group_by_source(checked) if group else [Item(row, pair[0], (pair[1],)) for row, pair in enumerate(checked)]
-    names = None if where is None else [where[item.row] for item in items]
+    names = None if table is None else [table.location(item.row) for item in items]
     if confidence:
         check_calibrated(translator.model_files, search)
         search = all_of_the_beam(search)

@@ -135,7 +135,9 @@ def find_failures(
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
     worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
-    doubtful = sorted(rows, key=lambda row: (_certainty(row.answer), row.number))
+    # By the probability that an answer is right where the model has been calibrated, or else by its score.
+    certainty = [row.answer.score if row.answer.probability is None else row.answer.probability for row in rows]
+    doubtful = [row for _, _, row in sorted(zip(certainty, range(len(rows)), rows, strict=True))]
     return Failures(
         right=Share(sum(right), len(right)),
         breakdowns=breakdowns,
@@ -157,11 +159,6 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
         edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
         rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
     return rows
-
-
-def _certainty(answer: Translation) -> float:
-    """The probability that an answer is right where the model has been calibrated, or else its score."""
-    return answer.score if answer.probability is None else answer.probability
 
 
 # Edits
@@ -236,7 +233,11 @@ def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
     encoded = tokenizer.encode_many([row.source for row in rows])
     lengths = [len(ids) for ids in encoded]
-    span_of = {length: _span_name(first, last) for first, last in _spans(lengths) for length in range(first, last + 1)}
+    span_of = {
+        length: f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        for first, last in _spans(lengths)
+        for length in range(first, last + 1)
+    }
     found = [
         _grouped(
             "tokens of the source",
@@ -250,7 +251,11 @@ def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool
         found.append(_by_rarity(translator, encoded, right))
     if data.longest_source is not None:
         longest = data.longest_source
-        kinds = [_novelty(row.answer, length > longest) for row, length in zip(rows, lengths, strict=True)]
+        kinds = []
+        for row, length in zip(rows, lengths, strict=True):
+            unlike = "longer than all" if length > longest else "new string of tokens"
+            like = unlike if row.answer.unlike else "like the training"
+            kinds.append("unknown token" if row.answer.unknown else like)
         unknown = Counter(token for row in rows if not row.is_right for token in row.answer.unknown)
         named = {
             "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
@@ -260,14 +265,6 @@ def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool
         }
         found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__))
     return found
-
-
-def _novelty(answer: Translation, is_longer: bool) -> str:
-    if answer.unknown:
-        return "unknown token"
-    if answer.unlike:
-        return "longer than all" if is_longer else "new string of tokens"
-    return "like the training"
 
 
 def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
@@ -331,10 +328,6 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def _span_name(first: int, last: int) -> str:
-    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
-
-
 # Advice
 
 
@@ -350,9 +343,6 @@ def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
             others = Share(n_right - share.count, n - share.of)
             if share.high < others.low:
                 found.append(Advice(group.rows, share, others))
-    return tuple(sorted(found, key=_lost, reverse=True)[:SHOWN_ADVICE])
-
-
-def _lost(advice: Advice) -> float:
-    """The answers that would be right if the group were as good as the others."""
-    return advice.share.of * (advice.others.value - advice.share.value)
+    # Lost are the answers that would be right if the group were as good as the others.
+    found.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
+    return tuple(found[:SHOWN_ADVICE])

@@ -212,13 +212,13 @@ def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
     """
     above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
     _check_rows(above, below)
-    return Statistics(np.stack([above, below], axis=1), _ratios)
 
+    def ratios(sums: Floats) -> Floats:
+        """[n, 2] -> [n]"""
+        above, below = sums[:, 0], sums[:, 1]
+        return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
 
-def _ratios(sums: Floats) -> Floats:
-    """[n, 2] -> [n]"""
-    above, below = sums[:, 0], sums[:, 1]
-    return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
+    return Statistics(np.stack([above, below], axis=1), ratios)
 
 
 def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from glassformer.inference.allowed import UNMATCHED, Constraint
 from glassformer.inference.confidence import has_probability
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
-from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.engines.memory import check_search_fits
 from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
@@ -203,7 +201,6 @@ class Translator:
         choices: Sequence[str] | None = None,
         progress: Callable[[int], None] | None = None,
         where: Sequence[str] | None = None,
-        greedy_first: GreedyFirst | None = None,
         **options: Any,
     ) -> list[Translation]:
         """Translate texts: one Translation for each, in order; an empty text gives an empty answer.
@@ -215,7 +212,7 @@ class Translator:
         regular expression for whole answers, `choices` are the possible answers; where none has the forced start, the
         answer is empty, and `left_out` says so. `progress` is
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
-        1). `greedy_first` makes several calls one job, with the scores that one call for all texts would have.
+        1).
 
         Raises TooLongError when a text is longer than the model takes (the first ten are named), TextError when one
         holds a token that the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a
@@ -233,7 +230,8 @@ class Translator:
             error.lengths = {rows[number]: length for number, length in error.lengths.items()}
             raise
         constraint = Constraint.of(must_match, choices)
-        forced = self._force(prefixes, rows, names) if prefixes is not None else []
+        prefixes = None if prefixes is None else self.prefixes_of(prefixes, len(texts))
+        forced = [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows] if prefixes else []
         if progress and len(rows) < len(texts):
             progress(len(texts) - len(rows))
         max_new_tokens = max_new_tokens_of(self.model_file.data, self.settings, decoding)
@@ -265,8 +263,8 @@ class Translator:
                 progress(len(found))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _without_garbage_collection(), _naming(named):
-            search(self.engine, sources, decoding, max_new_tokens, forced, keep, greedy_first, guide)
+        with _naming(named):
+            search(self.engine, sources, decoding, max_new_tokens, forced, keep, guide)
         return results
 
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
@@ -316,11 +314,6 @@ class Translator:
             for pair, target, token_scores in zip(checked, targets, scored, strict=True)
         ]
 
-    def _force(self, prefixes: Sequence[str], rows: Sequence[int], names: Sequence[str]) -> list[list[int]]:
-        """Encode the prefixes of some rows."""
-        prefixes = self.prefixes_of(prefixes, len(names))
-        return [encode_prefix(prefixes[row], names[row], self.target_tokenizer) for row in rows]
-
     def _translation(self, found: Hypothesis, **about: Any) -> Translation:
         return Translation(
             text=self.target_tokenizer.decode(found.ids),
@@ -342,18 +335,6 @@ def _naming(names: Sequence[str]) -> Iterator[None]:
         if error.row is not None:
             error.where = names[error.row]
         raise
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Pause the garbage collector: answers are many small objects without cycles, and it took 5 % of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:

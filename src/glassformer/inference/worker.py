@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from glassformer.errors import BusyError, TimeLimitError
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from glassformer.paper.settings import DecodingSettings
 
 WAITING = 256  # requests
-COLLECT_SECONDS, MIN_WAIT_SECONDS = 0.05, 1.0
-BATCH_TEXTS = 256  # of more texts, the first 256 decide how the others are searched (search.greedy_first)
+MIN_WAIT_SECONDS = 1.0
+BATCH_TEXTS = 256
 BATCH_CHARACTERS = 20_000
 
 Result = TypeVar("Result")
@@ -82,7 +81,6 @@ class Worker:
         self._changed = threading.Condition()
         self._queue: deque[Request] = deque()
         self._running: list[Request] = []
-        self._last = Batch(0, 0, 0.0, ())
         self._limit: TimeLimit | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = self._is_aborted = False
@@ -165,17 +163,13 @@ class Worker:
         while batch := self._take():
             begun = monotonic()
             self._compute(batch)
-            waited = tuple(begun - request.arrived for request in batch)
-            self._last = Batch(len(batch), _count(batch), monotonic() - begun, waited)
             if self.on_batch is not None:
-                self.on_batch(self._last)
+                waited = tuple(begun - request.arrived for request in batch)
+                n_items = sum(len(request.items) for request in batch)
+                self.on_batch(Batch(len(batch), n_items, monotonic() - begun, waited))
 
     def _take(self) -> list[Request]:
-        """Return the next requests to compute together, or none when the worker is closed and all are computed.
-
-        The clients of the last batch, who just got their answers, may send their next requests: so that these do not
-        wait for a batch of a few others, half of that number is awaited, for at most half of the time of that batch.
-        """
+        """Return the next requests to compute together, or none when the worker is closed and all are computed."""
         with self._changed:
             self._running = []
             self._changed.notify_all()
@@ -186,25 +180,15 @@ class Worker:
                 first = self._queue.popleft()
                 if first.future.set_running_or_notify_cancel():
                     self._running = [first]
-            end = monotonic() + min(COLLECT_SECONDS, self._last.seconds / 2)
-            while first.key is not None and not self._join() and not self._queue and not self._is_closed:
-                is_enough = len(self._running) >= self._last.n_requests / 2
-                if is_enough or not self._changed.wait(end - monotonic()):
+            n_items, size = len(first.items), first.size
+            for request in [one for one in self._queue if one.key == first.key and one.key is not None]:
+                n_items, size = n_items + len(request.items), size + request.size
+                if n_items > BATCH_TEXTS or size > BATCH_CHARACTERS:
                     break
+                self._queue.remove(request)
+                if request.future.set_running_or_notify_cancel():
+                    self._running.append(request)
             return self._running
-
-    def _join(self) -> bool:
-        """Add waiting requests with the same key to those that are taken. Return whether there is no more room."""
-        n_items, size = _count(self._running), sum(request.size for request in self._running)
-        key = self._running[0].key
-        for request in [request for request in self._queue if request.key == key]:
-            n_items, size = n_items + len(request.items), size + request.size
-            if n_items > BATCH_TEXTS or size > BATCH_CHARACTERS:
-                return True
-            self._queue.remove(request)
-            if request.future.set_running_or_notify_cancel():
-                self._running.append(request)
-        return False
 
     def _compute(self, batch: list[Request]) -> None:
         """Compute requests together. When that fails each half is tried, so that an error reaches its request alone."""
@@ -263,10 +247,6 @@ class Worker:
         return BusyError(what, expected=expected, hint="try again in a moment")
 
 
-def _count(batch: Sequence[Request]) -> int:
-    return sum(len(request.items) for request in batch)
-
-
 def _stopping() -> BusyError:
     return BusyError("the server is stopping", expected="a running server", hint="start it again")
 
@@ -304,9 +284,7 @@ class BatchingTranslator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:

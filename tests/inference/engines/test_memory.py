@@ -12,10 +12,6 @@ from tests.inference.test_translator import translator
 GIGABYTE = 10**9
 
 
-def test_a_machine_has_memory():
-    assert 2**28 < memory_of("cpu") <= 2**46
-
-
 def test_the_limit_of_a_container_counts_and_where_the_system_does_not_tell_a_bound(monkeypatch):
     for limit in (None, 4 * GIGABYTE):  # that of a container
         monkeypatch.setattr("glassformer.inference.engines.memory.memory_limit", lambda limit=limit: limit)

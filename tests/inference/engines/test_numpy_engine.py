@@ -24,13 +24,13 @@ from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
 from glassformer.inference.engines.searches import Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
+from glassformer.inference.engines.torch_cached import Inference as TorchInference
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
 from glassformer.paper.search.log_probs import SORTED
 from glassformer.paper.settings import DecodingSettings, ModelSettings
-from glassformer.ship.storage.weights import get_weights
-from tests.inference.engines.test_torch_cached import GRID, drawn, make
+from glassformer.ship.storage.weights import get_weights, set_weights
 from tests.inference.engines.test_torch_engine import (
     BOS,
     EOS,
@@ -48,6 +48,18 @@ from tests.inference.engines.test_torch_engine import (
     with_twins,
 )
 from tests.paper.search.test_search import naive_beam
+from tests.paper.test_model import SIZE, make
+
+GRID: dict[str, dict[str, Any]] = {
+    "as in the paper": {},
+    "pre-norm, learned positions": {"norm": "pre", "positions": "learned"},
+    "gelu, attention bias": {"activation": "gelu", "attention_bias": True},
+    "swish, output bias": {"activation": "swish", "output_bias": True},
+    "free widths": {"n_heads": 3, "d_k": 3, "d_v": 5},
+    "free widths, bias, pre-norm": {"n_heads": 1, "d_k": 7, "d_v": 2, "attention_bias": True, "norm": "pre"},
+    "depths": {"n_encoder_layers": 1, "n_decoder_layers": 3, "tied_embeddings": "none"},
+    "unscaled embeddings, another base and eps": {"scale_embeddings": False, "position_base": 77.0, "norm_eps": 0.1},
+}
 
 
 class _Tokenizer:
@@ -63,6 +75,20 @@ def in_numpy(settings: ModelSettings, weights: dict[str, Any]) -> Inference:
 
 def compiled_from_c(settings: ModelSettings, weights: dict[str, Any]) -> Compiled:
     return Compiled(Inference(settings, weights))
+
+
+class InTorch:
+    """The search of PyTorch, with arrays."""
+
+    def __init__(self, settings: ModelSettings, weights: dict[str, Any]) -> None:
+        model = Transformer(settings, SIZE, SIZE)
+        set_weights(model, weights)
+        self.inference = TorchInference(model.eval())
+        self.start = self.inference.start
+
+    @torch.inference_mode()
+    def step(self, last: Any, cache: Any) -> Any:
+        return self.inference.step(torch.from_numpy(last), cache).log_softmax(2).numpy()
 
 
 COMPILED = pytest.param(
@@ -91,6 +117,7 @@ def alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
     [
         (in_numpy, np.float32, 2e-5),
         (in_numpy, np.float64, 1e-11),
+        (InTorch, np.float32, 2e-5),
         pytest.param(*COMPILED.values, np.float32, 2e-5, marks=COMPILED.marks),
     ],
 )
@@ -101,7 +128,8 @@ def test_cached_steps_equal_the_reference_whatever_the_search_does(
     """Sources of several lengths; hypotheses are multiplied, reordered and removed, past the growth of the cache."""
     model = make(max_length=64, **changes)
     weights = {name: array.astype(dtype) for name, array in get_weights(model).items()}
-    sources, chance = drawn(4, longest=9), np.random.default_rng(1)
+    chance = np.random.default_rng(1)
+    sources = [chance.integers(SIZE, size=length).tolist() for length in (3, 9, 1, 6)]
     inference = prepared(model.settings, weights)
     cache = inference.start(sources, 12)
     targets = [[[0]] for _ in sources]

@@ -22,12 +22,10 @@ from torch import Tensor
 from glassformer import devices
 from glassformer.devices import autocast, avoid_cudnn, find_device, has_fast_bfloat16, resolve_precision
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
-from glassformer.inference import engines
 from glassformer.inference.engines import batches, search
 from glassformer.inference.engines import torch as engine_module
 from glassformer.inference.engines import torch_cached as inference_module
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
-from glassformer.inference.engines.greedy_first import is_certain
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
@@ -130,17 +128,6 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 SEARCHES = [GREEDY, BEAM, BEST, DecodingSettings(do_sample=True, num_return_sequences=3)]
 
 
-@few_positions
-def test_prefixes_stay_with_their_sentences(engine: TorchEngine) -> None:
-    sources = random_sources(12, longest=15, seed=4)
-    prefixes = [[4 + row % 8] * (row % 4) for row in range(12)]
-    for decoding in (GREEDY, BEAM, BEST):
-        for row, answers in enumerate(search(engine, sources, decoding, 8, prefixes)):
-            assert all(list(answer.ids[: row % 4]) == prefixes[row] for answer in answers)
-            (alone,) = search(engine, [sources[row]], decoding, 8, [prefixes[row]])
-            assert [answer.ids for answer in answers] == [answer.ids for answer in alone]
-
-
 @given(
     lengths=st.lists(st.integers(1, 70), max_size=40), width=st.integers(1, 6), positions=st.sampled_from([1, 64, 500])
 )
@@ -154,14 +141,6 @@ def test_a_plan_has_each_row_once_and_one_padded_length_a_batch(lengths: list[in
         assert len(padded) == 1
         assert len(rows) == 1 or len(rows) * padded.pop() * width <= positions
         assert lengths[rows[-1]] == max(lengths[row] for row in rows)
-
-
-def test_a_padded_length_is_at_most_a_sixteenth_longer_and_never_shorter_than_that_of_a_shorter_text() -> None:
-    padded = [padded_length(length) for length in range(1, 2000)]
-    assert padded[:16] == list(range(1, 17))
-    assert all(0 <= found - length <= length / 16 for length, found in enumerate(padded, start=1))
-    assert padded == sorted(padded)
-    assert len(set(padded)) == 170  # few enough that many texts share one
 
 
 @few_positions
@@ -209,24 +188,6 @@ def test_an_error_of_on_answers_ends_the_search() -> None:
     with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps the search alive
         search(engine, [[]] * 2, GREEDY, 9, on_answers=on_answers)  # type: ignore[arg-type]
     assert engine.ended, caught
-
-
-# --- Greedy search first, a beam where it is not certain ---
-
-
-@pytest.mark.parametrize("alpha", [0.0, 1.5])
-def test_the_best_answer_is_that_of_a_beam_where_greedy_search_is_certain_too(
-    alpha: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, sources = engine_of(random_model(sureness=12.0)), random_sources(40, longest=14)
-    best = BEST.model_copy(update={"length_alpha": alpha})
-    found = [answer for (answer,) in search(engine, sources, best, LONGEST)]
-    n_certain = sum(is_certain(answer, alpha, LONGEST) for answer in found)
-    assert 4 < n_certain < 36
-    monkeypatch.setattr(engines, "wants_greedy_first", lambda _decoding: False)
-    for answer, (expected,) in zip(found, search(engine, sources, best, LONGEST), strict=True):
-        assert answer.ids == expected.ids
-        assert answer.score == pytest.approx(expected.score, abs=1e-4)
 
 
 # --- Scores ---

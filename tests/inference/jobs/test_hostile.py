@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import GlassformerError
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job
+from glassformer.inference.jobs.job import Job, here
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.output import FileOutput
 from glassformer.inference.jobs.stream import Search
@@ -36,7 +36,7 @@ def test_every_row_has_its_own_row_of_output(suffix, data):
         table.write_bytes(content)
         given_input = Input(str(table), "0", keep=("0",), data=DataSettings(header="no", bad_rows="skip"))
         layout = Layout("jsonl", kept=("kept",))
-        job = Job(given_input, Here(Shouting()), Search(DecodingSettings()), layout, FileOutput(out))  # type: ignore[arg-type]
+        job = Job(given_input, here(Shouting()), Search(DecodingSettings()), layout, FileOutput(out))  # type: ignore[arg-type]
         try:
             scanned = given_input.scan()
         except GlassformerError:

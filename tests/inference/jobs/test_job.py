@@ -18,7 +18,7 @@ from glassformer.data.lines import open_bytes
 from glassformer.errors import RunError, TableError
 from glassformer.inference.jobs import chunks
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job
+from glassformer.inference.jobs.job import Job, here
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.output import FileOutput
 from glassformer.inference.jobs.progress import Progress
@@ -48,7 +48,7 @@ def job_of(table: Path, out: Path, translator: Any = None, **changes: Any) -> Jo
         "layout": Layout("csv", kept=("id",)),
         "name": {"model": "one"},
     } | changes
-    return Job(workers=Here(translator or Shouting()), output=FileOutput(out), **options)
+    return Job(workers=here(translator or Shouting()), output=FileOutput(out), **options)
 
 
 def run(job: Job, *, resume: bool = False, overwrite: bool = False) -> list[int]:
@@ -204,16 +204,6 @@ def refused(job: Job, **how: bool) -> RunError:
     return caught.value
 
 
-def test_another_model_or_option_is_refused_and_named(table, tmp_path):
-    out = tmp_path / "out.csv"
-    interrupted(job_of(table, out), 1)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    error = refused(job_of(table, out, name={"model": "two"}), resume=True)
-    assert error.what == "the interrupted job is another one: model"
-    assert (error.got, error.expected) == ("model 'two'", "model 'one'")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
 @pytest.mark.parametrize(
     ("text", "got"),
     [
@@ -267,18 +257,6 @@ def test_a_damaged_record_and_rows_that_were_cut_off_are_errors(table, tmp_path)
         error = refused(job_of(table, out), resume=True)
         assert error.what.startswith("the record of progress is damaged")
         assert (error.expected == "JSON") == (not text)
-
-
-def test_two_processes_do_not_write_one_output(table, tmp_path):
-    out = tmp_path / "out.csv"
-    with FileOutput(out).opened(Progress()):
-        error = refused(job_of(table, out))
-    assert error.what == "another process is writing this output"
-    interrupted(job_of(table, out), 2)
-    with FileOutput(out).opened(Progress.load(FileOutput(out).record)):
-        for how in ({}, {"resume": True}, {"overwrite": True}):
-            assert refused(job_of(table, out), **how).what == "another process is writing this output"
-    assert refused(job_of(table, out)).what == "an interrupted job is here; nothing was written"
 
 
 # Faults

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,35 +12,15 @@ from typing import Any
 import pytest
 
 from glassformer.errors import RunError, TooLongError
-from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs import on_ray
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job, Workers
+from glassformer.inference.jobs.job import Job, Workers, here
 from glassformer.inference.jobs.layout import Layout
 from glassformer.inference.jobs.on_ray import OnRay
 from glassformer.inference.jobs.output import StreamOutput
 from glassformer.inference.jobs.stream import Search
-from glassformer.inference.translator import Translation
 from glassformer.paper.settings import DecodingSettings
 from tests.inference.jobs.conftest import TOO_LONG_TEXT, Shouting
-
-
-class Deciding(Shouting):
-    """A search whose scores say whether the text came before the decision on greedy search, and what was decided."""
-
-    def translate(
-        self, texts: Sequence[str], *, greedy_first: GreedyFirst, where: Sequence[str], **_more: Any
-    ) -> list[Translation]:
-        super().translate(texts, where=where)
-        answers = []
-        for text in texts:
-            early = greedy_first.probes_left > 0
-            if early:
-                greedy_first.tried += 1
-                greedy_first.certain += int(text.split()[1]) % 5 == 0
-            score = -1.0 - 2 * early - 4 * greedy_first.saves_time
-            answers.append(replace(self.answer(text.upper()), score=score))
-        return answers
 
 
 class RayError(Exception):
@@ -96,9 +74,9 @@ def ray(monkeypatch) -> StandIn:
     return found
 
 
-def output_of(table: Path, workers: Workers, num_beams: int = 5) -> str:
+def output_of(table: Path, workers: Workers) -> str:
     out, layout = io.BytesIO(), Layout("jsonl", full=True, kept=("id",))
-    given, search = Input(str(table), "text", keep=("id",)), Search(DecodingSettings(num_beams=num_beams), long="stop")
+    given, search = Input(str(table), "text", keep=("id",)), Search(DecodingSettings(), long="stop")
     try:
         with given.open() as opened:
             for _ in Job(given, workers, search, layout, StreamOutput(out)).run(opened):
@@ -116,9 +94,8 @@ def table(tmp_path) -> Path:
 
 
 def test_answers_and_scores_are_those_of_one_process_in_order(table, ray):
-    found = output_of(table, OnRay(lambda _files: Deciding(), []))  # type: ignore[arg-type,return-value]
-    assert found == output_of(table, Here(Deciding()))  # type: ignore[arg-type]
-    assert len({json.loads(line)["score"] for line in found.splitlines()}) > 1
+    found = output_of(table, OnRay(lambda _files: Shouting(), []))  # type: ignore[arg-type,return-value]
+    assert found == output_of(table, here(Shouting()))  # type: ignore[arg-type]
     assert (ray.waiting, ray.most) == (set(), on_ray.TASKS * 3)
 
 

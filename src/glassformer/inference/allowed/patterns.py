@@ -10,7 +10,6 @@ state after it.
 from __future__ import annotations
 
 import functools
-import heapq
 import importlib.util
 import json
 import re
@@ -90,19 +89,10 @@ def table_of_pattern(pattern: str, tokenizer: Tokenizer, longest: int) -> tuple[
             return table, graph.start
     if graph is None:
         raise UsageError("no text at all matches the pattern", got=quoted(pattern))
-    nearest, n_lacking = graph.nearest(added, len(vocabulary))
-    if not n_lacking:
-        raise UsageError(
-            "each answer that matches the pattern is too long",
-            got=f"{quoted(nearest)} is one of the shortest",
-            expected=f"at most {longest} tokens",
-            hint="a larger decoding.max_new_tokens",
-        )
-    known = {character for text in added.values() for character in text.decode(errors="ignore")}
-    lacking = ", ".join(f"{one!r} (U+{ord(one):04X})" for one in dict.fromkeys(nearest) if one not in known)
     raise UsageError(
-        "no answer can match the pattern: the target vocabulary does not have what it needs",
-        got=f"no {lacking or 'token'} for {quoted(nearest)}, the nearest text that matches",
+        "no answer can match the pattern: it is too long, or needs what the target vocabulary does not have",
+        got=quoted(pattern),
+        expected=f"at most {longest} tokens (decoding.max_new_tokens)",
         hint="`glassformer tokens MODEL TEXT --side target` prints how a text is split",
     )
 
@@ -179,29 +169,6 @@ class _Graph:
         """Return the table of the transitions of real tokens."""
         real = self.transitions[self.transitions[:, 1] < n_tokens]
         return TokenTable(real, self.finals, self.n_states, n_tokens=n_tokens, eos_id=eos_id, longest=longest)
-
-    def nearest(self, added: Mapping[int, bytes], n_tokens: int) -> tuple[str, int]:
-        """Return the text that matches with the fewest bytes of no token, then tokens, and the number of such bytes."""
-        rows: dict[int, list[tuple[int, int]]] = {}
-        for state, token, target in self.transitions.tolist():
-            rows.setdefault(state, []).append((token, target))
-        came_from: dict[int, tuple[int, int]] = {}
-        heap, done = [(0, 0, self.start, -1, -1)], set[int]()
-        while heap:
-            n_lacking, length, state, before, token = heapq.heappop(heap)
-            if state in done:
-                continue
-            done.add(state)
-            came_from[state] = before, token
-            if state in self.finals:
-                break
-            for token, target in rows.get(state, ()):
-                heapq.heappush(heap, (n_lacking + (token >= n_tokens), length + 1, target, state, token))
-        parts: list[bytes] = []
-        while state != self.start:
-            state, token = came_from[state]
-            parts.append(bytes([token - n_tokens]) if token >= n_tokens else added[token])
-        return b"".join(reversed(parts)).decode(errors="replace").strip(), n_lacking
 
 
 def _run(pattern: str, tokens: Sequence[str], ids: Sequence[int]) -> NDArray[np.int64] | None:

@@ -7,17 +7,14 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
 from glassformer.paper.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from glassformer.inference.engines.greedy_first import AnswerBatches, GreedyFirst
-    from glassformer.paper.search import Guide, Hypothesis, LogProbs
+    from glassformer.inference.engines.greedy_first import AnswerBatches
+    from glassformer.paper.search import Guide, Hypothesis
     from glassformer.paper.settings import DecodingSettings
     from glassformer.ship.storage.modelfile import ModelFile
 
@@ -32,14 +29,6 @@ OnAnswers = Callable[[Mapping[int, "list[Hypothesis]"]], None]
 
 class Engine(Protocol):
     """Computes answers and scores."""
-
-    def start(self, sources: Sequence[Ids]) -> Any:
-        """Return the state of a search for framed sources of one padded length, of which the last is the longest."""
-        ...
-
-    def step(self, last: NDArray[np.int64], state: Any) -> tuple[LogProbs, Any]:
-        """Return the log-probabilities of the next tokens; the step function of a search."""
-        ...
 
     def answers(
         self,
@@ -71,13 +60,12 @@ def search(
     max_new_tokens: int,
     prefixes: Sequence[Ids] = (),
     on_answers: OnAnswers | None = None,
-    greedy_first: GreedyFirst | None = None,
     guide: Guide | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the answers of an engine for each source, best first; `on_answers` receives each batch when it is found.
 
-    Where only the best answer of a beam counts, greedy search is first. `greedy_first` is shared by the searches of one
-    job. Raises NotFiniteError for a source without an answer of finite score.
+    Where only the best answer of a beam counts, greedy search is first. Raises NotFiniteError for a source without an
+    answer of finite score.
     """
     from glassformer.inference.engines.greedy_first import search_greedy_first
 
@@ -93,9 +81,8 @@ def search(
 
     n_sources, num_beams = len(sources), decoding.num_beams
     if wants_greedy_first(decoding):
-        batches = search_greedy_first(
-            search_rows, n_sources, max_new_tokens, num_beams=num_beams, alpha=decoding.length_alpha, state=greedy_first
-        )
+        alpha = decoding.length_alpha
+        batches = search_greedy_first(search_rows, n_sources, max_new_tokens, num_beams=num_beams, alpha=alpha)
     else:
         batches = search_rows(range(n_sources), num_beams)
     done: dict[int, list[Hypothesis]] = {}

@@ -20,21 +20,15 @@ from torch import Tensor
 
 from glassformer.devices import CPU, autocast, avoid_cudnn, resolve_precision
 from glassformer.errors import DeviceError, is_out_of_memory
-from glassformer.fast.threads import configure_memory, one_thread, take_one_thread
-from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
+from glassformer.fast.threads import configure_memory, one_thread
+from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.model import Transformer, padded
-from glassformer.paper.search import (
-    Guide,
-    Hypothesis,
-    LogProbs,
-    SearchConstraints,
-    check_token_scores,
-)
+from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
 from glassformer.paper.settings import DecodingSettings
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.weights import build_model
@@ -97,19 +91,8 @@ class TorchEngine:
         batches = plan_equal_lengths([len(source) for source in sources], width)
         if decoding.do_sample:  # no sample depends on the rounding of a batch
             batches = [[row] for batch in batches for row in batch]
-        if self.device.type != "cpu":
+        with one_thread():  # on a CPU, the bits of a product depend on the number of its threads
             for batch, answers in self._halving(batches, search_batch):
-                yield dict(zip(batch, answers, strict=True))
-            return
-
-        def search_on_core(batch: Sequence[int]) -> list[list[Hypothesis]]:
-            take_one_thread()  # the bits of a product depend on the number of its threads
-            return search_batch(batch)
-
-        _ = self._prepared  # once, and not in every thread
-        with one_thread():
-            found = on_every_core(search_on_core, batches, needs_blas=False)
-            for batch, answers in zip(batches, found, strict=True):
                 yield dict(zip(batch, answers, strict=True))
 
     @functools.cached_property

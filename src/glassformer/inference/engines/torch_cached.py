@@ -2,7 +2,7 @@
 
     weights      copied once; the projections of self-attention are concatenated
     cache        the keys and values of a target token are written once and not moved; those of the memory are computed
-                 once for each sentence; when rows leave, only the rows that fill the gaps are moved
+                 once for each sentence
     padding      the encoder computes tokens without padding; only attention reads padded sentences
     precision    in bfloat16 only products with weights are in bfloat16, the rest is in float32
 
@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from glassformer.fast.packing import TokenLayout
 from glassformer.paper.copying import add_copies
-from glassformer.paper.model import DecoderLayer, EncoderLayer, FeedForward, MultiHeadAttention, Transformer
+from glassformer.paper.model import DecoderLayer, EncoderLayer, Transformer
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -47,15 +47,6 @@ class _Product:
 
     def __call__(self, x: Float[Tensor, "rows K"]) -> Float[Tensor, "rows W"]:
         return F.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
-
-
-class _FeedForward:
-    def __init__(self, layer: FeedForward, dtype: torch.dtype) -> None:
-        self.w_1, self.w_2 = _Product(dtype, layer.w_1), _Product(dtype, layer.w_2)
-        self.activation = layer.activation
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.w_2(self.activation(self.w_1(x)))
 
 
 def _attention(
@@ -81,33 +72,22 @@ class _Norm:
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
-class _Heads:
-    """Self-attention: one product for queries, keys and values."""
-
-    def __init__(self, layer: MultiHeadAttention, dtype: torch.dtype) -> None:
-        self.n_heads = layer.n_heads
-        self.d_k, self.d_v = (w.out_features // layer.n_heads for w in (layer.w_k, layer.w_v))
-        self.project = _Product(dtype, layer.w_q, layer.w_k, layer.w_v, scales=(self.d_k**-0.5, 1, 1))
-        self.w_o = _Product(dtype, layer.w_o)
-
-    def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
-        """Queries, keys and values, [*rows H d] each."""
-        widths = [self.n_heads * self.d_k, self.n_heads * self.d_k, self.n_heads * self.d_v]
-        return [part.unflatten(-1, (self.n_heads, -1)) for part in x.split(widths, dim=-1)]  # type: ignore[no-untyped-call]
-
-
 class _Layer:
     """One layer of either stack; that of the decoder has cross-attention, whose keys and values are computed first."""
 
     def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
-        self.norm_first = layer.norm_first
-        self.self_attention = _Heads(layer.self_attention, dtype)
+        own, feed = layer.self_attention, layer.feed_forward
+        scale = (own.w_k.out_features // own.n_heads) ** -0.5
+        self.norm_first, self.n_heads = layer.norm_first, own.n_heads
+        self.widths = [w.out_features for w in (own.w_q, own.w_k, own.w_v)]
+        self.project = _Product(dtype, own.w_q, own.w_k, own.w_v, scales=(scale, 1, 1))
+        self.w_o = _Product(dtype, own.w_o)
         self.self_attention_norm = _Norm(layer.self_attention_norm)
-        self.feed_forward = _FeedForward(layer.feed_forward, dtype)
+        self.w_1, self.w_2, self.activation = _Product(dtype, feed.w_1), _Product(dtype, feed.w_2), feed.activation
         self.feed_forward_norm = _Norm(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
-            self.query = _Product(dtype, cross.w_q, scales=[self.self_attention.d_k**-0.5])
+            self.query = _Product(dtype, cross.w_q, scales=[scale])
             self.keys_values = [_Product(dtype, w) for w in (cross.w_k, cross.w_v)]
             self.cross_out = _Product(dtype, cross.w_o)
             self.cross_norm = _Norm(layer.cross_attention_norm)
@@ -117,10 +97,17 @@ class _Layer:
             return sublayer(norm(x), *inputs).add_(x)  # type: ignore[no-any-return]
         return norm(sublayer(x, *inputs).add_(x))
 
+    def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
+        """Queries, keys and values, [*rows H d] each."""
+        return [part.unflatten(-1, (self.n_heads, -1)) for part in x.split(self.widths, dim=-1)]  # type: ignore[no-untyped-call]
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.w_2(self.activation(self.w_1(x)))
+
     def encode(self, x: Tensor, layout: TokenLayout, mask: Tensor | None) -> Tensor:
         def attend(y: Tensor) -> Tensor:
-            query, key, value = self.self_attention.split(layout.pad(self.self_attention.project(y)))
-            return self.self_attention.w_o(layout.pack(_attention(query, key, value, mask)))
+            query, key, value = self.split(layout.pad(self.project(y)))
+            return self.w_o(layout.pack(_attention(query, key, value, mask)))
 
         x = self.add_and_norm(self.self_attention_norm, x, attend)
         return self.add_and_norm(self.feed_forward_norm, x, self.feed_forward)
@@ -128,14 +115,14 @@ class _Layer:
     def read_memory(self, memory: Float[Tensor, "P D"], layout: TokenLayout) -> list[Tensor]:
         """Keys and values of the memory for cross-attention, padded: [N S H d] each."""
         read = (layout.pad(product(memory)) for product in self.keys_values)
-        return [x.view(*x.shape[:2], self.self_attention.n_heads, -1) for x in read]
+        return [x.view(*x.shape[:2], self.n_heads, -1) for x in read]
 
     def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
         """Compute decoder layer i for the newest token of each row: x [R D] is its residual stream."""
 
         def attend(y: Tensor) -> Tensor:
-            query, key, value = self.self_attention.split(self.self_attention.project(y))
-            return self.self_attention.w_o(_attention(query[:, None], *cache.write(i, key, value))[:, 0])
+            query, key, value = self.split(self.project(y))
+            return self.w_o(_attention(query[:, None], *cache.write(i, key, value))[:, 0])
 
         def attend_memory(y: Tensor) -> Tensor:
             key, value = cache.memory[i]
@@ -175,40 +162,16 @@ class Cache:
 
     def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Cache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
-        n_hypotheses, device = self.past[0].shape[2] // len(self.memory[0][0]), self.past[0].device
-        sentences, hypotheses = (_Kept.of(each, device) for each in (rows[:, 0] // n_hypotheses, rows.flatten()))
-        self.memory = [[sentences.of_axis(0, x) for x in layer] for layer in self.memory]
-        if self.memory_mask is not None:
-            self.memory_mask = sentences.of_axis(0, self.memory_mask)
-        self.past = [hypotheses.of_axis(2, x, self.length) for x in self.past]
+        device, n_rows, n_sentences = self.past[0].device, self.past[0].shape[2], len(self.memory[0][0])
+        hypotheses, sentences = rows.flatten(), rows[:, 0] // (n_rows // n_sentences)
+        if not np.array_equal(hypotheses, np.arange(n_rows)):
+            kept = torch.from_numpy(hypotheses).to(device)
+            self.past = [past.index_select(2, kept) for past in self.past]
+        if not np.array_equal(sentences, np.arange(n_sentences)):
+            kept = torch.from_numpy(sentences).to(device)
+            self.memory = [[x.index_select(0, kept) for x in layer] for layer in self.memory]
+            self.memory_mask = None if self.memory_mask is None else self.memory_mask.index_select(0, kept)
         return self
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """The lines to keep, in their new order; `moved` are the positions that get another line, which is `new`."""
-
-    lines: Int[Tensor, " n"]
-    moved: Int[Tensor, " m"]
-    new: Int[Tensor, " m"]
-
-    @classmethod
-    def of(cls, lines: Int[NDArray[Any], " n"], device: torch.device) -> _Kept:
-        moved = np.flatnonzero(lines != np.arange(len(lines)))
-        return cls(*(torch.from_numpy(each).to(device) for each in (lines, moved, lines[moved])))
-
-    def of_axis(self, dim: int, x: Tensor, length: int | None = None) -> Tensor:
-        """The lines of `x` along axis `dim`, changed in place unless there are more lines than before.
-
-        Only the first `length` entries of axis 0 are in use.
-        """
-        n = len(self.lines)
-        if n > x.shape[dim]:
-            return x.index_select(dim, self.lines)
-        if len(self.moved):
-            used = x[:length]
-            used.index_copy_(dim, self.moved, used.index_select(dim, self.new))
-        return x if n == x.shape[dim] else x.narrow(dim, 0, n)
 
 
 class Inference:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
-from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.jobs.chunks import arriving_chunks, chunks
 from glassformer.inference.jobs.inputs import Input, JobRow
 from glassformer.inference.jobs.layout import Layout
@@ -33,36 +32,23 @@ OnCount = Callable[[int], None] | None
 """Called with the number of rows that were answered."""
 
 
-class Workers(Protocol):
-    """Translate the rows of a job: in this process (`Here`), or on a cluster (`on_ray.OnRay`)."""
-
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
-        """Yield the rows and their answers, in order."""
-        ...
+Workers = Callable[[Chunks, Search, OnCount], Answered]
+"""Translates the rows of a job: in this process (`here`), or on a cluster (`on_ray.OnRay`)."""
 
 
-@dataclass(frozen=True)
-class Here:
-    """Translates rows in this process."""
+def here(translator: Translator) -> Workers:
+    """Return what translates rows in this process, chunk by chunk."""
+    return lambda chunks, search, on_count: ((rows, answer(translator, rows, search, on_count)) for rows in chunks)
 
-    translator: Translator
 
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
-        """Yield the rows and their answers, chunk by chunk."""
-        for rows in chunks:
-            yield rows, self.translate(rows, search, on_count)
-
-    def translate(self, rows: Sequence[JobRow], search: Search, on_count: OnCount = None) -> list[Translation]:
-        """Return the answers to rows."""
-        prefixes = [row.prefix for row in rows]
-        return translate_chunk(
-            self.translator,
-            [row.source for row in rows],
-            search,
-            [f"row {row.number}" for row in rows],
-            prefixes=prefixes if any(prefixes) else None,
-            progress=on_count,
-        )
+def answer(
+    translator: Translator, rows: Sequence[JobRow], search: Search, on_count: OnCount = None
+) -> list[Translation]:
+    """Return the answers to some rows."""
+    sources, names, prefixes = zip(*((row.source, f"row {row.number}", row.prefix) for row in rows), strict=True)
+    return translate_chunk(
+        translator, sources, search, names, prefixes=prefixes if any(prefixes) else None, progress=on_count
+    )
 
 
 @dataclass
@@ -97,11 +83,11 @@ class Job:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
             parts = (self.input.job_rows(opened, chunk) for chunk in group(opened.rows))
-            found = self.workers.answered(parts, self.search, on_count)
+            found = self.workers(parts, self.search, on_count)
             for rows, answers in stack.enter_context(closing(found)):
                 _add(digest, rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
-                progress.add(rows, answers, digest.hexdigest(), self.search.greedy_first)
+                progress.add(rows, answers, digest.hexdigest())
                 self.output.save(progress)
                 yield progress
             self.output.finish(progress, self.layout)
@@ -121,8 +107,6 @@ class Job:
                 expected=f"the same first {progress.rows:,} rows",
                 hint="resume it with the same input, or --overwrite starts again",
             )
-        state = self.search.greedy_first
-        state.tried, state.certain = progress.tried, progress.certain
         return digest
 
 
@@ -140,23 +124,17 @@ def describe_job(
         "version": version("glassformer"),
         "search": search.decoding.model_dump(mode="json"),
         "long": search.long,
-        "confidence": None if search.confidence is None else asdict(search.confidence),
+        "confidence": search.min_confidence,
         "format": layout.format,
         "json": layout.full,
         "columns": list(layout.names),
         "alignments": search.alignments,
         "input": opened.format,
         "input columns": list(opened.taken),
-        **({"lexicon": _digest_of(search.lexicon)} if search.lexicon else {}),
+        "lexicon": _digest_of(search.lexicon),
         "prefix": prefix,
-        **_describe_constraint(search.constraint),
+        "allowed": _digest_of(search.constraint),
     }
-
-
-def _describe_constraint(constraint: Constraint | None) -> dict[str, Any]:
-    if constraint is None or constraint.pattern is not None:
-        return options_of(constraint)
-    return {"choices": _digest_of(constraint.choices)}
 
 
 def _digest_of(value: object) -> str:

@@ -10,10 +10,8 @@ from itertools import islice
 from typing import Any
 
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
-from glassformer.inference.engines import wants_greedy_first
-from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs.inputs import JobRow
-from glassformer.inference.jobs.job import Answered, Chunks, Here, OnCount
+from glassformer.inference.jobs.job import Answered, Chunks, OnCount, answer
 from glassformer.inference.jobs.stream import Search
 from glassformer.inference.translator import Translation, Translator
 from glassformer.ship.storage.modelfile import ModelFile
@@ -39,11 +37,10 @@ class OnRay:
     files: Sequence[ModelFile]
     n_gpus: int = 0
 
-    def answered(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
+    def __call__(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, in order.
 
-        Until `search.greedy_first` is decided there is one task at a time. Raises RunError when a task died too often,
-        and the first error of a task.
+        Raises RunError when a task died too often, and the first error of a task.
         """
         ray = load_ray()
         if not ray.is_initialized():
@@ -57,16 +54,14 @@ class OnRay:
         parts = (rows[start : start + ROWS] for rows in chunks for start in range(0, len(rows), ROWS))
         tasks = ((rows, task.remote(rows, search, files)) for rows in parts)
         running: deque[tuple[list[JobRow], Any]] = deque()
-        state, probes = search.greedy_first, wants_greedy_first(search.decoding)
+        n_tasks = TASKS * max(1, int(ray.cluster_resources().get("GPU" if self.n_gpus else "CPU", 1)))
         try:
             while True:
-                one = probes and state.probes_left > 0
-                running.extend(islice(tasks, (1 if one else self._n_tasks(ray)) - len(running)))
+                running.extend(islice(tasks, n_tasks - len(running)))
                 if not running:
                     return
-                rows, answers, shown = running[0][0], *_result(ray, *running[0])
+                rows, answers = running[0][0], _result(ray, *running[0])
                 running.popleft()
-                state.tried, state.certain = shown.tried, shown.certain
                 if on_count is not None:
                     on_count(len(rows))
                 yield rows, answers
@@ -74,11 +69,8 @@ class OnRay:
             for _, each in running:
                 ray.cancel(each, force=True)
 
-    def _n_tasks(self, ray: Any) -> int:
-        return TASKS * max(1, int(ray.cluster_resources().get("GPU" if self.n_gpus else "CPU", 1)))
 
-
-_Found = tuple[list[Translation], GreedyFirst] | GlassformerError
+_Found = list[Translation] | GlassformerError
 
 
 class _Worker:
@@ -86,18 +78,18 @@ class _Worker:
 
     def __init__(self, load: Callable[[Sequence[ModelFile]], Translator]) -> None:
         self._load = load
-        self._here: Here | None = None
+        self._translator: Translator | None = None
 
     def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
         try:
-            if self._here is None:
-                self._here = Here(self._load(load_ray().get(files[0])))
-            return self._here.translate(rows, search), search.greedy_first
+            if self._translator is None:
+                self._translator = self._load(load_ray().get(files[0]))
+            return answer(self._translator, rows, search)
         except GlassformerError as error:
             return error
 
 
-def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> tuple[list[Translation], GreedyFirst]:
+def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> list[Translation]:
     """Wait for the answers of a task. Raises its error."""
     try:
         found: _Found = ray.get(task)

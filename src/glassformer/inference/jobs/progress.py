@@ -11,7 +11,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from glassformer.errors import RunError, first_fault, quoted
-from glassformer.inference.engines.greedy_first import GreedyFirst
 from glassformer.inference.jobs.inputs import JobRow
 from glassformer.inference.translator import Translation
 
@@ -39,9 +38,8 @@ class Progress(BaseModel, extra="forbid"):
     """The rows of a job that are done.
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
-    that of the input rows that are done, `n_bytes` the size of their output. `tried` and `certain` are those of
-    `GreedyFirst`. `left_out`, `held_back`, `unfinished`, `unlike` and `unknown` are for the warnings at the end,
-    `from_lexicon` for a note.
+    that of the input rows that are done, `n_bytes` the size of their output. `left_out`, `held_back`,
+    `unfinished`, `unlike` and `unknown` are for the warnings at the end, `from_lexicon` for a note.
     """
 
     format: Literal[1] = 1
@@ -50,8 +48,6 @@ class Progress(BaseModel, extra="forbid"):
     n_bytes: NonNegativeInt = 0
     digest: str = ""
     complete: bool = False
-    tried: NonNegativeInt = 0
-    certain: NonNegativeInt = 0
     left_out: Rows = Field(default_factory=Rows)
     held_back: NonNegativeInt = 0
     from_lexicon: NonNegativeInt = 0
@@ -81,10 +77,10 @@ class Progress(BaseModel, extra="forbid"):
         """Return what `load` reads."""
         return json.dumps(self.model_dump(), ensure_ascii=False, indent=1) + "\n"
 
-    def add(self, rows: Sequence[JobRow], answers: Sequence[Translation], digest: str, state: GreedyFirst) -> None:
+    def add(self, rows: Sequence[JobRow], answers: Sequence[Translation], digest: str) -> None:
         """Count rows that are translated."""
         self.rows += len(rows)
-        self.digest, self.tried, self.certain = digest, state.tried, state.certain
+        self.digest = digest
         unknown = Counter(self.unknown)
         for row, answer in zip(rows, answers, strict=True):
             self.held_back += answer.held_back

@@ -15,7 +15,7 @@ from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.jobs.inputs import Input
-from glassformer.inference.jobs.job import Here, Job, Workers, describe_job
+from glassformer.inference.jobs.job import Job, describe_job, here
 from glassformer.inference.jobs.layout import Layout, choose_format, free_name
 from glassformer.inference.jobs.output import FileOutput, StreamOutput
 from glassformer.inference.jobs.progress import Progress
@@ -99,7 +99,7 @@ def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Sear
     form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.confidence is not None)
+    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -146,8 +146,6 @@ def _constraint(must_match: str | None, choices: Path | None) -> Constraint | No
     texts = [line.cells[0] for line in lines]
     if blank := next((line.number for line, text in zip(lines, texts, strict=True) if not text.strip()), None):
         raise UsageError("a choice is empty", where=f"{choices}, line {blank}", expected="one answer a line")
-    if not texts:
-        raise UsageError("there are no choices", where=str(choices), expected="one answer a line")
     return Constraint.of(must_match, texts)
 
 
@@ -183,11 +181,8 @@ def make_job(
     def load(files: Sequence[ModelFile]) -> Translator:
         return Translator(files[0], ensemble=files[1:], device=device)
 
-    workers: Workers
     if on is None:
-        workers = Here(load(models))
-    else:
-        from glassformer.inference.jobs.on_ray import OnRay
+        return Job(given, here(load(models)), search, layout, output, name)
+    from glassformer.inference.jobs.on_ray import OnRay
 
-        workers = OnRay(load, models, n_gpus=int(device.startswith("cuda")))
-    return Job(given, workers, search, layout, output, name)
+    return Job(given, OnRay(load, models, int(device.startswith("cuda"))), search, layout, output, name)

@@ -9,11 +9,9 @@ from typing import Any, Literal, Self, get_args
 
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
-from glassformer.inference.confidence import all_of_the_beam
-from glassformer.inference.engines.greedy_first import GreedyFirst
+from glassformer.inference.confidence import all_of_the_beam, check_calibrated
 from glassformer.inference.jobs.alignment import align
 from glassformer.inference.jobs.chunks import chunks
-from glassformer.inference.jobs.confidence import Confidence
 from glassformer.inference.jobs.sentences import Sentences, joined
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.paper.settings import DecodingSettings
@@ -31,57 +29,44 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class Search:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
-    `greedy_first` is what the first texts of the job have shown; it makes the scores independent of the chunks.
-    With `alignments` the answers are aligned. With `confidence` each has its probability, from a search for all answers
-    of the beam. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC,
-    which the model is not asked unless an answer has a forced start.
+    With `alignments` the answers are aligned. With `min_confidence` each has its probability, and one below it is left
+    empty. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the
+    model is not asked unless an answer has a forced start.
     """
 
     decoding: DecodingSettings
     long: Long = "skip"
     alignments: bool = False
-    confidence: Confidence | None = None
-    greedy_first: GreedyFirst = field(default_factory=GreedyFirst)
+    min_confidence: float | None = None
     constraint: Constraint | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(
-        cls,
-        model_files: Sequence[ModelFile],
-        decoding: DecodingSettings,
-        *,
-        min_confidence: float | None,
-        constraint: Constraint | None,
-        prefixes: bool,
-        **more: Any,
-    ) -> Self:
-        """Return the search of these models; `prefixes`: answers have forced starts. `more` are further fields.
+    def of(cls, model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool, **fields: Any) -> Self:
+        """Return the search of these models; `prefixes`: answers have forced starts.
 
         Raises UsageError for a minimum where the probability of answers is not known.
         """
-        confidence = None
-        if min_confidence is not None:
-            forms = {"prefixes": prefixes, "constrained": constraint is not None}
-            confidence = Confidence.of(model_files, decoding, minimum=min_confidence, **forms)
-            decoding = all_of_the_beam(decoding)
-        return cls(decoding, confidence=confidence, constraint=constraint, **more)
+        search = cls(decoding, **fields)
+        if search.min_confidence is not None:
+            check_calibrated(model_files, decoding, prefixes=prefixes, constrained=search.constraint is not None)
+        return search
 
     def __post_init__(self) -> None:
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            what, expected = "the minimum confidence is not a probability", "a number from 0 to 1"
+            raise UsageError(what, got=f"{self.min_confidence:g}", expected=expected)
         if self.long not in get_args(Long):
-            raise UsageError(
-                f"long texts: {quoted(self.long)} is not available", hint=nearest(self.long, get_args(Long))
-            )
+            what, hint = f"long texts: {quoted(self.long)} is not available", nearest(self.long, get_args(Long))
+            raise UsageError(what, hint=hint)
         if self.long == "split" and self.constraint is not None:
             what = "the answers of several sentences are not one answer of a given form"
             raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
-        n_answers = self.decoding.num_return_sequences if self.confidence is None else self.confidence.n_answers
+        n_answers = self.decoding.num_return_sequences
         if self.long == "split" and n_answers > 1:
-            raise UsageError(
-                "the answers of several sentences cannot be joined when each has alternatives",
-                got=f"long=split and {n_answers} answers for each text",
-                hint="long=skip, or one answer",
-            )
+            what = "the answers of several sentences cannot be joined when each has alternatives"
+            got = f"long=split and {n_answers} answers for each text"
+            raise UsageError(what, got=got, hint="long=skip, or one answer")
 
 
 def translate_stream(
@@ -138,6 +123,7 @@ def translate_chunk(
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
+    decoding = search.decoding if search.min_confidence is None else all_of_the_beam(search.decoding)
     free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
     known = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
     parts = {row: Sentences((source,)) for row, source in sources.items() if row not in known}
@@ -145,14 +131,16 @@ def translate_chunk(
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
         flat = [text for sentences in parts.values() for text in sentences.texts]
+        starts = None  # the prefix of a text is that of its first sentence
+        if prefixes is not None:
+            starts = [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
         try:
             answers = translator.translate(
                 flat,
-                decoding=search.decoding,
-                prefixes=None if prefixes is None else _of_first_sentences(prefixes, owners),
+                decoding=decoding,
+                prefixes=starts,
                 progress=progress if len(flat) == len(texts) else None,
                 where=[names[row] for row in owners],
-                greedy_first=search.greedy_first,
                 **options_of(search.constraint),
             )
             break
@@ -176,7 +164,21 @@ def translate_chunk(
         results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
     for row, target in known.items():
         results[row] = replace(EMPTY, text=target)
-    return results if search.confidence is None else [search.confidence.applied(answer) for answer in results]
+    if search.min_confidence is None:
+        return results
+    return [as_requested(answer, search.decoding, search.min_confidence) for answer in results]
+
+
+def as_requested(answer: Translation, decoding: DecodingSettings, minimum: float = 0.0) -> Translation:
+    """Return an answer of all of the beam with as many answers as requested; below `minimum` it is left empty."""
+    if answer.probability is None:  # an empty text, or one that was left out
+        return answer
+    changes: dict[str, Any] = {"alternatives": answer.alternatives[: decoding.num_return_sequences - 1]}
+    if answer.probability < minimum:
+        parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment")
+        reason = f"right with a probability of {answer.probability:.3f}, below {minimum:g}"
+        changes |= dict.fromkeys(parts, ()) | {"text": "", "left_out": reason}
+    return replace(answer, **changes)
 
 
 def _sources(
@@ -199,8 +201,3 @@ def _split(source: str, *, has_inputs: bool) -> Sentences:
     main, *others = source.split(UNIT_SEPARATOR) if has_inputs else [source]
     sentences = Sentences.of(main)
     return replace(sentences, texts=tuple(compose([sentence, *others]) for sentence in sentences.texts))
-
-
-def _of_first_sentences(prefixes: Sequence[str], owners: Sequence[int]) -> list[str]:
-    """Return the prefix of each part: that of its text for the first sentence, none for the others."""
-    return [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]

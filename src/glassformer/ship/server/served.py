@@ -12,8 +12,8 @@ from glassformer.errors import UsageError, quoted
 from glassformer.glassbox.report import MAX_BYTES
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.inference.confidence import all_of_the_beam
-from glassformer.inference.jobs.confidence import Confidence
+from glassformer.inference.confidence import all_of_the_beam, check_calibrated
+from glassformer.inference.jobs.stream import as_requested
 from glassformer.inference.translator import Translation, Translator
 from glassformer.inference.worker import BatchingTranslator, Worker
 from glassformer.ship.server.bodies import TraceBody, TranslateBody, WhatIfBody
@@ -94,15 +94,14 @@ class Served:
         """Return an answer for each text, in order."""
         options: dict[str, Any] = {"prefixes": [body.prefix] * len(body.texts)} if body.prefix else {}
         options |= {"must_match": body.must_match, "choices": body.choices}
-        decoding, confidence = self.translator.settings.decoding.override(body.search), None
-        if body.confidence:
-            constrained = body.must_match is not None or body.choices is not None
-            forms = {"prefixes": bool(body.prefix), "constrained": constrained}
-            confidence = Confidence.of(self.translator.model_files, decoding, **forms)
-            decoding = all_of_the_beam(decoding)
+        decoding = self.translator.settings.decoding.override(body.search)
         batching = BatchingTranslator(self.translator, self.worker)
-        answers = await batching.atranslate(body.texts, decoding=decoding, **options)
-        return answers if confidence is None else [confidence.applied(answer) for answer in answers]
+        if not body.confidence:
+            return await batching.atranslate(body.texts, decoding=decoding, **options)
+        constrained = body.must_match is not None or body.choices is not None
+        check_calibrated(self.translator.model_files, decoding, prefixes=bool(body.prefix), constrained=constrained)
+        answers = await batching.atranslate(body.texts, decoding=all_of_the_beam(decoding), **options)
+        return [as_requested(answer, decoding) for answer in answers]
 
     async def trace(self, body: TraceBody | WhatIfBody) -> Trace:
         """Return the trace of a text, with its edits. The history of a run that now has another model is left out."""
