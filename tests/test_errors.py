@@ -8,7 +8,6 @@ import pickle
 from glassformer import errors
 from glassformer.errors import (
     GlassformerError,
-    MissingExtraError,
     SettingsError,
     TableError,
     nearest,
@@ -35,14 +34,6 @@ def test_an_error_is_one_sentence_and_then_one_line_for_each_part_that_is_known(
 def test_an_error_keeps_its_parts_when_it_is_pickled():
     error = pickle.loads(pickle.dumps(SettingsError("no", where="a", hint="d")))
     assert (type(error), str(error)) == (SettingsError, "no\n  where: a\n  next: d")
-
-
-def test_a_missing_extra_names_the_package_and_the_command():
-    error = MissingExtraError("reading Parquet", package="pyarrow", extra="parquet")
-    assert str(error) == (
-        "reading Parquet needs the package 'pyarrow', which is not installed\n"
-        "  next: pip install 'glassformer[parquet]'"
-    )
 
 
 def test_the_nearest_word_is_named_before_the_others():

@@ -88,7 +88,7 @@ def test_a_batch_that_does_not_fit_is_split_with_the_same_sum(tmp_path):
         found = limited.update(rows)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    assert limited.updater.max_tokens is not None
+    assert limited.position.max_tokens is not None
     torch.testing.assert_close(found.plain, expected.plain, rtol=1e-5, atol=0)
     torch.testing.assert_close(found.norm, expected.norm, rtol=1e-3, atol=1e-5)
 

@@ -127,13 +127,7 @@ def test_a_setting_that_cannot_change_in_a_resumed_run_is_refused_alike(house):
 # Search: Python, the command line and HTTP
 
 SEARCHES: dict[str, tuple[dict[str, int], list[str], int | str]] = {
-    "the model's own": ({}, ["--json"], 1),
     "n-best wider than the model's beam": ({"num_return_sequences": 7}, ["--nbest", "7"], 7),
-    "n-best within a given beam": (
-        {"num_return_sequences": 2, "num_beams": 3},
-        ["--nbest", "2", "--beam", "3"],
-        2,
-    ),
     "n-best wider than a given beam": (
         {"num_return_sequences": 4, "num_beams": 2},
         ["--nbest", "4", "--beam", "2"],

@@ -7,21 +7,13 @@ import pytest
 
 from benchmarks import NAMES
 from benchmarks.peers import TorchTransformer, make_marian
-from benchmarks.report import ratios, rows_of, spread
+from benchmarks.report import rows_of
 from benchmarks.tasks import draw_pairs, plan_pairs
 from benchmarks.training import table_of
 from benchmarks.turns import Record
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, SideSettings
 from glassformer.text import learn
-
-
-def test_a_figure_is_the_median_between_the_extremes() -> None:
-    assert spread([1234.56, 1.0, 20_000.0], 1) == "1,234.6 [1.0, 20,000.0]"
-
-
-def test_a_ratio_is_taken_round_by_round() -> None:
-    assert ratios([2.0, 40.0, 3.0], [1.0, 10.0, 1.0]) == [2.0, 4.0, 3.0]
 
 
 def test_batches_of_pairs_are_full_and_hold_no_row_twice() -> None:

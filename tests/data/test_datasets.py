@@ -42,8 +42,3 @@ def test_more_rows_than_days_is_an_error():
     for number in (ALL_DAYS + 1, -1):
         with pytest.raises(ValueError, match=f"there are {ALL_DAYS} days, not {number}"):
             dates(number, seed=1)
-
-
-def test_the_characters_are_those_of_the_68_character_vocabulary():
-    letters = set("".join(iso + spelled for iso, spelled in dates(5000, seed=1)))
-    assert len(letters) == 65 - 26

@@ -79,30 +79,6 @@ def test_a_valid_cell_is_a_cell_whatever_its_size(folder, name):
     assert (skipping.pairs, entries_of(skipping.ledger)[0][2]) == (rows * 2, "text after a closing quote")
 
 
-def test_the_limit_of_the_csv_module_is_raised_and_never_lowered(folder):
-    before = csv.field_size_limit()
-    try:
-        csv.field_size_limit(10)
-        assert read_table(put(folder, "a.csv", f"1,{'x' * 200_000}\n"), STOP).pairs == [("1", "x" * 200_000)]
-        csv.field_size_limit(2**31 - 1)
-        read_table(put(folder, "a.csv", "1,a\n"), STOP)
-        assert csv.field_size_limit() == 2**31 - 1
-    finally:
-        csv.field_size_limit(before)
-
-
-# Rows that are too long
-
-
-def test_a_row_of_just_the_limit_is_kept(folder, small_rows):
-    for cell in ("x" * 95, "x\n" * 47 + "x"):
-        text = f'2,"{cell}"\n'  # 2 + 1 + 95 + 1 + 1
-        assert len(text) == 100
-        assert read_table(put(folder, "a.csv", text), STOP).pairs == [("2", cell)]
-        longer = read_table(put(folder, "a.csv", f"1,a\n2{text}"), SKIP)
-        assert entries_of(longer.ledger) == [(2, 2, "row too long (more than 100 characters)")]
-
-
 # Quotes that are never closed
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from glassformer.before.plan import plan
@@ -141,8 +142,7 @@ def test_a_frame_is_trained_on(tmp_path):
 
 
 def arrow_table() -> Any:
-    arrow = pytest.importorskip("pyarrow")
-    return arrow.table({"word": ["a", None, "c"], "ipa": ["x", "y", "z"]})
+    return pa.table({"word": ["a", None, "c"], "ipa": ["x", "y", "z"]})
 
 
 @pytest.mark.parametrize("kind", ["stream", "file", "compressed"])

@@ -84,7 +84,7 @@ def check_quoted(path: str, table: Table, content: bytes) -> int:
     The lines of each kept row alone are one row of the csv module, with its pair.
     """
     with open_source(path) as source:
-        separator, starts = source.separator, [row.line or 0 for row in source.rows((0,), table.header)]
+        separator, starts = source.separator, [row.line or 0 for row in source.rows((0,), table.header, ())]
     assert starts == sorted(set(starts))
     lines, pair_of = content.splitlines(keepends=True), dict(zip(table.rows, table.pairs, strict=True))
     for row, (start, end) in enumerate(pairwise([*starts, len(lines) + 1]), 1):

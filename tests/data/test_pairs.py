@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import pytest
 
 from glassformer.data.pairs import check_text, checked_pairs, checked_texts
 from glassformer.data.tables import Pair
-from glassformer.errors import TableError, UsageError
-
-
-def failing(first: Any, error: Exception) -> Iterator[Any]:
-    yield first
-    raise error
+from glassformer.errors import UsageError
 
 
 def test_any_pair_of_two_texts_is_accepted():
@@ -43,14 +35,6 @@ def test_values_that_are_not_iterable_or_are_text_are_an_error(values):
         list(checked_pairs(values))
     with pytest.raises(UsageError, match="the prefixes are not a list"):
         checked_texts(values, "prefixes")
-
-
-def test_an_error_of_a_generator_is_reported_with_its_row():
-    with pytest.raises(UsageError, match="reading the pairs failed") as caught:
-        list(checked_pairs(failing(("a", "b"), KeyError("gone"))))
-    assert (caught.value.where, caught.value.got) == ("row 2", "KeyError: 'gone'")
-    with pytest.raises(TableError, match="torn"):
-        checked_texts(failing("a", TableError("torn")), "texts")
 
 
 @pytest.mark.parametrize("text", [None, 3, b"a", float("nan"), ["a"]])

@@ -25,8 +25,6 @@ class Endless(io.RawIOBase):
         self.count += 1
         return next(self._lines, b"")
 
-    read1 = readline
-
 
 def numbered(form: str) -> Iterator[bytes]:
     n = 0
@@ -42,6 +40,16 @@ def test_a_row_of_an_endless_stream_is_there_before_the_next_ones(form):
         for n in range(100):
             assert list(next(opened.rows).cells) == [str(n)]
             assert stream.count <= n + 3
+
+
+LINES = [b"source,target\n", b"walk,V;PST\n", b'"a","b"\n', b"one column\n", b"abc; d\n", b"a, b\tc; d\n"]
+
+
+@pytest.mark.parametrize("line", [*LINES, b'{"0": "a", "id": 1}\n'])
+def test_the_first_row_of_a_stream_is_read_before_the_second_one_is_there(line):
+    stream = Endless(iter([line]))
+    with open_columns(stream, ["0"], DataSettings(header="no")) as opened:  # type: ignore[arg-type]
+        assert (next(opened.rows).number, stream.count) == (1, 1)
 
 
 def test_a_line_of_an_endless_stream_is_there_before_the_next_ones():

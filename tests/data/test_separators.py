@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.rows import open_columns
 from glassformer.data.separators import separator_of, stated_separator
-from glassformer.paper.settings import DataSettings
 
 ROWS = range(12)
 
@@ -81,40 +79,3 @@ def test_commas_that_cut_all_rows_alike_are_the_separator_whatever_is_in_the_cel
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(cells)
     assert separator_of(text.getvalue().splitlines(keepends=True), ",", is_whole=True) == ","
-
-
-class Live(io.BytesIO):
-    """A stream whose second line is not there yet."""
-
-    def __init__(self, line: bytes) -> None:
-        super().__init__(line)
-        self.n_lines = 0
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return self._counted(super().read1(size))
-
-    def readline(self, limit: int = -1, /) -> bytes:
-        return self._counted(super().readline(limit))
-
-    def _counted(self, line: bytes) -> bytes:
-        self.n_lines += 1
-        assert self.n_lines <= 1, "a line is awaited that may never come"
-        return line
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"source,target\n",
-        b"walk,V;PST\n",
-        b'"a","b"\n',
-        b"one column\n",
-        b"abc; d\n",
-        b"a, b\tc; d\n",
-        b'{"text": "a", "id": 1}\n',
-    ],
-)
-def test_the_first_row_of_a_stream_is_read_before_the_second_one_is_there(line):
-    column = "text" if b"text" in line else 0
-    with open_columns(Live(line), [column], DataSettings(header="no")) as opened:
-        assert next(iter(opened.rows)).number == 1

@@ -33,11 +33,11 @@ def updaters(**model: object) -> list[Updater]:
     return [fast, plain]
 
 
-@pytest.mark.parametrize("model", [{}, {"copy_mechanism": True, "norm": "pre", "output_bias": True}])
+@pytest.mark.parametrize("model", [{"output_bias": True}, {"copy_mechanism": True, "norm": "pre", "output_bias": True}])
 def test_fifty_updates_have_the_losses_and_gradients_of_the_model_as_it_is(model):
     fast, plain = updaters(dropout=0.0, **model)
     rows = np.random.default_rng(0).permuted(np.tile(np.arange(180), (50, 1)), axis=1)[:, :40]
-    sums = [[updater.update([batch], step + 1) for updater in (fast, plain)] for step, batch in enumerate(rows)]
+    sums = [[updater.update([batch]) for updater in (fast, plain)] for batch in rows]
     for of_fast, of_plain in sums:
         torch.testing.assert_close(of_fast.smoothed, of_plain.smoothed, rtol=1e-4, atol=0)
         torch.testing.assert_close(of_fast.norm, of_plain.norm, rtol=5e-3, atol=0)

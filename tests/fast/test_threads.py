@@ -1,4 +1,4 @@
-"""Memory: what a user set stays. Threads: the number that is faster, and what is set afterwards."""
+"""Memory: what a user set stays. Threads: each job has one, and all are set afterwards."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from glassformer.fast.threads import (
     LARGE_STEP,
     M_MMAP_THRESHOLD,
     M_TRIM_THRESHOLD,
-    WARM_UP,
-    OwnThreads,
     configure_memory,
     one_thread,
+    run_apart,
 )
 
 VARIABLES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
@@ -92,13 +91,13 @@ def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_own_threads_compute_each_job_with_one_thread_of_openmp(n_cores: int) -> None:
-    threads, together = OwnThreads(), threading.Barrier(n_cores)
+    together = threading.Barrier(n_cores)
 
     def work(job: int) -> tuple[int, int, str]:
         together.wait(20)
         return job, torch.get_num_threads(), threading.current_thread().name
 
-    found = threads.run(work, range(n_cores), 1.0)
+    found = run_apart(work, n_cores, n_cores)
     assert [each[:2] for each in found] == [(job, 1) for job in range(n_cores)]
     assert len({name for _, _, name in found}) == n_cores
     assert (torch.get_num_threads(), threads_of_a_new_thread()) == (n_cores, n_cores)
@@ -119,23 +118,3 @@ def test_two_that_compute_with_one_thread_at_the_same_time_leave_all_threads(n_c
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(compute, (True, False))) == [1, 1]
     assert threads_of_a_new_thread() == n_cores
-
-
-def test_the_number_of_threads_that_was_faster_lately_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Alone two threads take 1 s where one takes 2; beside another program they take 8; then they are alone again."""
-    now, taken = [0.0], list[int]()
-    monkeypatch.setattr("glassformer.fast.threads.time.perf_counter", lambda: now[0])
-    threads = OwnThreads()
-    threads.n_cores, choose = 2, threads._choose
-    monkeypatch.setattr(threads, "_choose", lambda *given: taken.append(choose(*given)) or taken[-1])
-
-    def runs(number: int, seconds: dict[int, float]) -> list[int]:
-        for _ in range(number):
-            threads.run(lambda job: now.__setitem__(0, now[0] + job * seconds[taken[-1]]), [0, 1], 1.0)
-        return taken[-number:]
-
-    alone, beside = {1: 2.0, 2: 1.0}, {1: 2.0, 2: 8.0}
-    assert runs(8, alone) == [2] * WARM_UP + [1] * WARM_UP
-    assert runs(30, alone) == [2] * 30
-    assert runs(30, beside)[3:].count(2) <= 1
-    assert runs(1000, alone)[-1] == 2

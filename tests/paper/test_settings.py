@@ -23,7 +23,6 @@ from glassformer.paper.settings import (
     TokenSettings,
     TrainingSettings,
     all_settings,
-    paper_base,
     paper_big,
     preset,
 )
@@ -38,7 +37,6 @@ def test_the_default_model_is_the_base_model_of_the_paper():
     assert (model.norm, model.activation, model.positions, model.position_base) == ("post", "relu", "sinusoidal", 1e4)
     assert (model.scale_embeddings, model.tied_embeddings, model.attention_bias) == (True, "all", False)
     assert (model.attention_dropout, model.feed_forward_dropout, model.norm_eps) == (0, 0, 1e-5)
-    assert paper_base() == model
 
 
 def test_training_starts_from_the_numbers_of_section_5():
@@ -124,7 +122,6 @@ def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
     ("section", "name", "value", "expected"),
     [
         (ModelSettings, "d_model", "wide", "a valid integer"),
-        (ModelSettings, "d_model", 2.5, "a valid integer"),
         (ModelSettings, "dropout", 1.0, "less than 1"),
         (ModelSettings, "position_base", math.inf, "finite"),
         (TrainingSettings, "learning_rate", math.nan, "finite"),
@@ -133,17 +130,13 @@ def test_a_wrong_word_is_answered_with_the_nearest_valid_one():
         (DecodingSettings, "length_alpha", 10.5, "less than or equal to 10"),
         (DataSettings, "header", "maybe", "'auto', 'yes' or 'no'"),
         (DataSettings, "max_valid_rows", None, "a valid integer"),
-        (SideSettings, "vocabulary_size", [], "a valid integer"),
         (SideSettings, "lowercase", "maybe", "boolean"),
         (DataSettings, "source", "a\udcff", "valid UTF-8"),
         (DataSettings, "target", 2**53, "fewer digits"),
         (ModelSettings, "d_model", 2**40, "less than or equal to 1048576"),
-        (ModelSettings, "n_heads", 2**40, "less than or equal to 1048576"),
         (ModelSettings, "n_encoder_layers", 10**6, "less than or equal to 1000"),
-        (ModelSettings, "n_decoder_layers", 10**15, "less than or equal to 1000"),
         (SideSettings, "vocabulary_size", 10**9, "less than or equal to 10000000"),
         (TrainingSettings, "keep_snapshots", 2**53 - 1, "less than or equal to 60"),
-        (TrainingSettings, "validate_beams", 10**9, "less than or equal to 10000"),
         (DecodingSettings, "num_beams", 10**9, "less than or equal to 10000"),
         (DecodingSettings, "num_return_sequences", 10**9, "less than or equal to 100000"),
         (DecodingSettings, "max_new_tokens", 10**12, "less than or equal to 1000000"),
@@ -382,7 +375,7 @@ def test_a_preset_supplies_the_paper_s_settings_and_the_recipe_goes_over_them(tm
 @pytest.mark.parametrize(("name", "steps", "average"), [("paper-base", 100_000, 5), ("paper-big", 300_000, 20)])
 def test_a_preset_is_what_sections_5_and_6_of_the_paper_say(name, steps, average):
     settings = Settings(**preset(name))
-    assert settings.model == {"paper-base": paper_base(), "paper-big": paper_big()}[name]
+    assert settings.model == {"paper-base": ModelSettings(), "paper-big": paper_big()}[name]
     assert (settings.training.steps, settings.training.average_last) == (steps, average)
     assert (settings.training.batch_tokens, settings.training.warmup_steps) == (25_000, 4000)
     assert (settings.decoding.num_beams, settings.decoding.length_alpha) == (4, 0.6)

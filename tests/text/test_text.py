@@ -188,13 +188,6 @@ def test_a_text_among_many_has_the_name_that_the_caller_gave_it(wrong: str, monk
     assert tokenizer.encode_many(["low"], where=["row 2"]) == [tokenizer.encode("low")]
 
 
-def test_a_wrong_number_of_names_is_an_error() -> None:
-    for names in ([], ["row 2"], ["row 2", "row 3", "row 5"]):
-        with pytest.raises(UsageError) as error:
-            learned("characters").encode_many(["low", "new"], where=names)
-        assert str(error.value) == f"each text needs a name of its own\n  got: {len(names)} names for 2 texts"
-
-
 @every_kind
 @pytest.mark.parametrize("wrong", [-1, 100_000])
 def test_an_id_outside_the_vocabulary_is_an_error(kind: str, wrong: int) -> None:
@@ -583,28 +576,3 @@ def test_an_invalid_saved_tokenizer_is_an_error_that_says_why(kind: str, spoil, 
         Tokenizer.from_dict(saved)
     assert error.value.what.startswith("the tokenizer in the model file is damaged: ")
     assert what in error.value.what
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@every_kind
-@quick
-@given(data=st.data())
-def test_any_saved_tokenizer_works_or_is_an_error(kind: str, data: st.DataObject) -> None:
-    saved = copy.deepcopy(learned(kind).to_dict())
-    name = data.draw(st.sampled_from(sorted(saved)))
-    if isinstance(saved[name], list) and saved[name] and data.draw(st.booleans()):
-        saved[name][data.draw(st.integers(0, len(saved[name]) - 1))] = data.draw(JSON)
-    else:
-        saved[name] = data.draw(JSON)
-    try:
-        tokenizer = Tokenizer.from_dict(saved)
-    except ModelFileError:
-        return
-    text = "low ▁ (é) <eos>"
-    assert len(tokenizer.encode(text)) == len(tokenizer.split(text))

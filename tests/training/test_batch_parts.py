@@ -14,6 +14,7 @@ from glassformer.fast.threads import batch_parts
 from glassformer.paper.settings import Settings
 from glassformer.training import Run, Saved
 from glassformer.training.accelerated import Accelerated
+from glassformer.training.checkpoints import Position
 from tests.training import test_loop
 from tests.training.test_loop import PAIRS, weight_list
 
@@ -69,7 +70,7 @@ def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_p
     monkeypatch.setattr("glassformer.fast.threads.PART", 1)
     torch.set_num_threads(2)
     whole = start(tmp_path / "whole", 0)
-    assert whole.updater.computation.batch_parts == 2
+    assert whole.position.batch_parts == 2
     whole.finish()
     stopped = start(tmp_path / "stopped", 0)
     for event in stopped:
@@ -78,25 +79,23 @@ def test_a_run_that_is_resumed_on_fewer_cores_keeps_its_parts_and_its_bits(tmp_p
     torch.set_num_threads(1)
     resumed = train(PAIRS, out=tmp_path / "stopped", resume=True, device="cpu")
     resumed.finish()
-    assert resumed.updater.computation.batch_parts == 2
+    assert resumed.position.batch_parts == 2
     assert all(map(torch.equal, weight_list(whole), weight_list(resumed)))
 
 
 def test_parts_are_kept_only_where_a_batch_has_some(tmp_path):
-    run = start(tmp_path, 2)
-    position = run.position
-    run._save()
-    assert position.batch_parts == 2
-    run.updater.computation = Accelerated(run.model, settings(0, recompute=True), CPU)  # as on a GPU
-    run.updater.take(position)
-    run._save()
-    assert position.batch_parts is None
+    updater = start(tmp_path, 2).updater
+    updater.go_to(Position(batch_parts=3))
+    assert updater.position.batch_parts == 3
+    updater.computation = Accelerated(updater.model, settings(0, recompute=True), CPU)  # as on a GPU
+    updater.go_to(updater.position)
+    assert updater.position.batch_parts is None
 
 
 def test_parts_are_chosen_by_the_cores_and_the_size_of_a_step(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     large, small = settings(0, batch_tokens=2**20), settings(0, batch_tokens=4_096)
     assert (batch_parts(large, CPU), batch_parts(small, CPU)) == (4, 1)
-    assert batch_parts(large, torch.device("cuda")) == 1
+    assert batch_parts(large, torch.device("cuda")) is None
     assert batch_parts(settings(2, batch_tokens=64), CPU) == 2
-    assert batch_parts(settings(2, recompute=True), CPU) == 1
+    assert batch_parts(settings(2, recompute=True), CPU) is None

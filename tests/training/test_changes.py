@@ -11,9 +11,8 @@ import torch
 from glassformer.before.members import train
 from glassformer.errors import UsageError
 from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.training import Finished, Progress, Stopped, Validated
-from glassformer.training.validation import Measured, Validator
-from tests.training.test_loop import PAIRS, settings, weight_list
+from glassformer.training import Finished, Stopped, Validated
+from tests.training.test_loop import PAIRS, scripted, settings, weight_list
 
 
 def stopped_after(step, path, chosen):
@@ -75,32 +74,16 @@ def test_a_finished_run_continues_as_if_it_had_had_more_steps_from_the_beginning
     assert all(map(torch.equal, weight_list(run), weight_list(whole)))
 
 
-@pytest.mark.usefixtures("every_update_tells")
-def test_a_cosine_continues_on_the_curve_of_the_new_steps(tmp_path):
-    training = {"schedule": "cosine", "learning_rate": 0.01, "steps": 4}
-    train(PAIRS, settings(training=training), tmp_path / "run", device="cpu").finish()
-    rates = [
-        event.learning_rate for event in resumed(tmp_path / "run", training__steps=8) if isinstance(event, Progress)
-    ]
-    assert rates == pytest.approx([0.01 * 0.5 * (1 + np.cos(np.pi * (step - 1) / 7)) for step in (5, 6, 7, 8)])
-
-
-def scripted(monkeypatch, *values):
-    """Validations of these values, instead of measured ones."""
-    left = iter(values)
-    monkeypatch.setattr(Validator, "measure", lambda self, as_used=False: Measured(1.0, next(left), ()))
-
-
 def test_the_mean_that_a_finished_run_chose_is_kept_until_something_is_better(tmp_path, monkeypatch):
     training = {"steps": 2, "validate_every": 1, "average_last": 2}
     # two validations; the best, and the mean of both, at the end: the mean is better
-    scripted(monkeypatch, 0.1, 0.3, 0.3, 0.8)
+    scripted(monkeypatch, (0.1, 1), (0.3, 1), (0.3, 1), (0.8, 1))
     run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
     finished = list(run)[-1]
     assert finished.chosen == "the mean of the last 2 validations"
     mean = ModelFile.load(run.directory.model).tensors
     # the mean is measured as a validation does; one validation that is worse; at the end the mean, and a worse new mean
-    scripted(monkeypatch, 0.7, 0.5, 0.8, 0.6)
+    scripted(monkeypatch, (0.7, 1), (0.5, 1), (0.8, 1), (0.6, 1))
     events = list(resumed(tmp_path / "run", training__steps=3))
     assert [event.best for event in events if isinstance(event, Validated)] == [False]
     assert (events[-1].chosen, events[-1].value) == ("the mean of the last 2 validations", 0.8)
@@ -108,7 +91,7 @@ def test_the_mean_that_a_finished_run_chose_is_kept_until_something_is_better(tm
     assert all(np.array_equal(kept.tensors[name], mean[name]) for name in mean)
     assert kept.settings.training.steps == 3
     # and the next one is better
-    scripted(monkeypatch, 0.7, 0.9, 0.9, 0.1)
+    scripted(monkeypatch, (0.7, 1), (0.9, 1), (0.9, 1), (0.1, 1))
     events = list(resumed(tmp_path / "run", training__steps=4))
     assert [event.best for event in events if isinstance(event, Validated)] == [True]
     assert events[-1].chosen == "the best validation"
@@ -116,7 +99,7 @@ def test_the_mean_that_a_finished_run_chose_is_kept_until_something_is_better(tm
 
 def test_patience_counts_again_after_a_change(tmp_path, monkeypatch):
     training = {"steps": 50, "validate_every": 1, "patience": 2, "average_last": 0}
-    monkeypatch.setattr(Validator, "measure", lambda self, as_used=False: Measured(1.0, 0.5, ()))
+    scripted(monkeypatch, *[(0.5, 1)] * 6)
     first = list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))[-1]
     assert (first.step, first.reason) == (3, "no better exact_match in 2 validations")
     again = list(resumed(tmp_path / "run", training__patience=3))[-1]

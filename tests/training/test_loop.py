@@ -297,13 +297,6 @@ def test_a_run_that_is_left_after_a_validation_can_be_resumed(tmp_path, kind):
     assert next(iter(train(PAIRS, None, tmp_path / "run", resume=True, device="cpu"))).step == event.step == 2
 
 
-def test_a_run_that_is_stopped_at_once_saves_and_can_be_resumed(tmp_path):
-    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
-    run.stop()
-    assert [type(event) for event in run] == [Started, Stopped]
-    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
-
-
 # What is told and kept
 
 

@@ -67,7 +67,7 @@ def test_a_batch_that_does_not_fit_is_split_and_the_update_is_the_same(tmp_path,
         sums = run.update([np.arange(8), np.arange(8, 13)])
         after.append([sums.smoothed, *(parameter.detach().clone() for parameter in run.model.parameters())])
         assert sum(sizes) >= 13
-        assert (run.updater.max_tokens is None) == (most == 100)
+        assert (run.position.max_tokens is None) == (most == 100)
     for one, other in zip(*after, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
@@ -91,12 +91,12 @@ def test_the_limit_is_remembered_told_and_kept_in_a_resume(tmp_path, monkeypatch
             run.stop()
             break
     split = [event for event in events if isinstance(event, Split)]
-    assert split[-1].max_tokens == run.updater.max_tokens
+    assert split[-1].max_tokens == run.position.max_tokens
     assert len(split) < 4  # of two updates of several batches each
     assert max(sizes) <= 4
     resumed = train(dates(40, seed=5), out=tmp_path / "run", resume=True, device="cpu")
     next(iter(resumed))
-    assert resumed.updater.max_tokens == run.updater.max_tokens
+    assert resumed.position.max_tokens == run.position.max_tokens
 
 
 def test_a_single_row_that_does_not_fit_is_an_error_and_changes_no_weight(tmp_path, monkeypatch):
@@ -118,11 +118,11 @@ def train_limited(out: Path) -> int:
     training |= {"keep_snapshots": 0, "metric": "loss"}
     settings = tiny.settings(data={"max_valid_rows": 2}, model=model, training=training)
     run = train(pairs, settings, out, device="cpu")
-    run.updater.update([np.arange(2)], 1)
+    run.update([np.arange(2)])
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + 300 * 2**20,) * 2)
     run.update([np.arange(190)])
-    limit = run.updater.max_tokens
+    limit = run.position.max_tokens
     return 0 if limit is not None and 202 <= limit <= 40_000 // 2 else 1
 
 

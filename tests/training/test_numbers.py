@@ -10,7 +10,7 @@ import torch
 
 from glassformer.before.members import train
 from glassformer.errors import RunError
-from glassformer.training import Finished, Progress, Restored, Run, Saved, Skipped
+from glassformer.training import Finished, Progress, Restored, Run, Skipped
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
 from tests.training.test_loop import PAIRS, settings, weight_list
 
@@ -71,7 +71,7 @@ def test_a_skipped_update_is_counted_with_its_rows_and_the_run_ends_well(tmp_pat
     assert len(losses) == 11
 
 
-def test_after_several_the_run_goes_back_to_its_newest_checkpoint_with_half_the_rate(tmp_path, monkeypatch):
+def test_after_several_the_run_goes_back_to_its_newest_checkpoint_and_keeps_half_the_rate(tmp_path, monkeypatch):
     run = start(tmp_path / "run")
     spoil(run, monkeypatch, range(6, 6 + MAX_SKIPPED))
     events = list(run)
@@ -82,6 +82,9 @@ def test_after_several_the_run_goes_back_to_its_newest_checkpoint_with_half_the_
     assert rates[-1] == pytest.approx(5e-4)
     assert isinstance(events[-1], Finished)
     assert events[-1].step == 12
+    resumed = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
+    next(iter(resumed))
+    assert resumed.position.rate_factor == 0.5
 
 
 def test_without_a_checkpoint_it_goes_back_to_the_first_weights(tmp_path, monkeypatch):
@@ -105,14 +108,3 @@ def test_a_run_that_goes_back_too_often_ends_with_an_error_and_keeps_its_model(t
     assert ("smaller training.learning_rate" in raised.value.hint, raised.value.where) == (True, str(tmp_path / "run"))
     assert run.position.rate_factor == pytest.approx(2.0**-MAX_RESTORED)
     assert (tmp_path / "run" / "model.safetensors").exists()
-
-
-def test_a_resumed_run_keeps_the_lower_rate(tmp_path, monkeypatch):
-    run = start(tmp_path / "run")
-    spoil(run, monkeypatch, range(6, 6 + MAX_SKIPPED))
-    for event in run:
-        if isinstance(event, Saved) and run.position.step == 12:
-            break
-    resumed = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
-    next(iter(resumed))
-    assert resumed.updater.rate_factor == 0.5

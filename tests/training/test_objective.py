@@ -10,10 +10,7 @@ import pytest
 import torch
 
 from glassformer.data.corpus import Corpus, Sequences
-from glassformer.fast import accelerate
-from glassformer.fast.compiled_attention import CompiledAttention
-from glassformer.fast.loss import cross_entropy, output_layer, packed_hidden_states
-from glassformer.fast.threads import one_thread
+from glassformer.fast.loss import cross_entropy
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, Settings, TrainingSettings
 from glassformer.training.accelerated import Accelerated
@@ -21,42 +18,6 @@ from glassformer.training.objective import TeacherForced, learning_rate, summed_
 from tests.untrained import logits_of
 
 # Teacher forcing
-
-
-@pytest.mark.parametrize("is_compiled", [True, False])
-@pytest.mark.parametrize("with_gradient", [True, False])
-def test_a_logit_depends_on_no_later_token_and_no_padding_in_training_and_validation(
-    monkeypatch, is_compiled, with_gradient
-):
-    if not is_compiled:  # as without a C compiler
-        monkeypatch.setattr(CompiledAttention, "serves", lambda *_: False)
-    torch.manual_seed(0)
-    model = Transformer(ModelSettings(d_model=16, d_ff=16, n_heads=2, n_encoder_layers=1, n_decoder_layers=1), 20, 20)
-    model.eval()
-    # <bos> is 1 and <eos> 2.
-    sources = [[1, 5, 6, 7, 8, 9, 2], [1, 4, 2], [1, 9, 9, 2]]
-    targets = [[1, 10, 11, 2], [1, 12, 13, 14, 15, 16, 2], [1, 2]]
-    rows = [2, 0, 1]
-
-    fast = accelerate(copy.deepcopy(model))
-
-    def packed_logits(targets):
-        corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
-        with torch.set_grad_enabled(with_gradient), one_thread():
-            packed = TeacherForced.of(corpus, np.array(rows), torch.device("cpu"))
-            hidden, copies = packed_hidden_states(
-                fast, packed.source, packed.source_lengths, packed.inputs, packed.target_lengths
-            )
-        assert packed.targets.tolist() == [token for row in rows for token in targets[row][1:]]
-        return fast.project(hidden, copies)
-
-    one_by_one = [logits_of(model, torch.tensor([sources[row]]), torch.tensor([targets[row][:-1]]))[0] for row in rows]
-    torch.testing.assert_close(packed_logits(targets), torch.cat(one_by_one), rtol=1e-4, atol=1e-5)
-    changed = [targets[0], [1, 12, 13, 3, 3, 3, 2], targets[2]]
-    before, after = packed_logits(targets), packed_logits(changed)
-    same = 1 + 3 + 3  # both other rows, and the first tokens of the last one
-    torch.testing.assert_close(before[:same], after[:same], rtol=0, atol=1e-5)
-    assert (before[same:] - after[same:]).abs().amax(dim=1).min() > 1e-3
 
 
 def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
@@ -78,25 +39,6 @@ def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
             torch.cat(logits), wanted, label_smoothing=smoothing, reduction="sum"
         )
         torch.testing.assert_close(loss, expected)
-
-
-def test_a_bias_of_the_output_layer_is_in_the_loss_and_has_a_gradient():
-    torch.manual_seed(0)
-    tiny = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
-    model = Transformer(ModelSettings(**tiny, output_bias=True), 11, 11)
-    torch.nn.init.normal_(model.output_projection.bias)
-    hidden, targets = torch.randn(5, 8), torch.tensor([3, 1, 4, 1, 10])
-    smoothed, plain = cross_entropy(*output_layer(model, hidden), targets, 0.1)
-    smoothed.backward()
-    found = model.output_projection.bias.grad.clone()
-    model.zero_grad()
-    expected = torch.nn.functional.cross_entropy(model.project(hidden), targets, label_smoothing=0.1, reduction="sum")
-    expected.backward()
-    torch.testing.assert_close(smoothed, expected)
-    torch.testing.assert_close(
-        plain, torch.nn.functional.cross_entropy(model.project(hidden), targets, reduction="sum").detach()
-    )
-    torch.testing.assert_close(found, model.output_projection.bias.grad)
 
 
 @pytest.mark.parametrize("logit", [100.0, -100.0])
@@ -142,11 +84,6 @@ def test_without_a_warm_up_the_first_rate_is_the_highest(schedule):
     rates = [learning_rate(step, training, 1) for step in range(1, 12)]
     assert max(rates) == rates[0] == pytest.approx(0.1)
     assert min(rates) >= 0
-
-
-def test_a_run_that_ends_within_its_warm_up_keeps_rising():
-    training = TrainingSettings(schedule="cosine", learning_rate=1.0, warmup_steps=100, steps=10)
-    assert [learning_rate(step, training, 512) for step in (1, 10)] == [pytest.approx(0.01), pytest.approx(0.1)]
 
 
 @pytest.mark.parametrize(

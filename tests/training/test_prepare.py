@@ -74,13 +74,6 @@ def test_a_validation_table_teaches_no_tokens_and_holds_no_rows_back():
     assert prepared.valid_pairs == valid.pairs
 
 
-def test_a_shared_vocabulary_is_learned_from_both_sides():
-    chosen = settings(tokens={"shared": True}, data={"valid_fraction": 0.0})
-    prepared = prepare(as_table([("ab", "cd"), ("ef", "gh")]), chosen)
-    assert prepared.source_tokenizer is prepared.target_tokenizer
-    assert "".join(prepared.source_tokenizer.vocabulary.ordinary) == "abcdefgh"
-
-
 def test_the_counts_of_tokens_are_those_of_the_rows_of_training():
     pairs = [("aab", "c"), ("b", "cc")]
     prepared = prepare(as_table(pairs), settings(data={"valid_fraction": 0.0}))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -54,12 +55,8 @@ def losses_of(out: Path) -> list[float]:
     """The loss of each update, in nats per token, computed in float64."""
     run = plan(PAIRS, out, overrides=Settings(**SETTINGS)).run("cpu")
     run.model.double()
-    losses = []
-    while len(losses) < N_LOSSES:
-        for batches in run._rest_of_epoch():
-            sums = run.update(batches)
-            losses.append(float(sums.smoothed) / sums.n_tokens)
-    return losses[:N_LOSSES]
+    updates = (run.update(batches) for batches in run._updates())
+    return [float(sums.smoothed) / sums.n_tokens for sums in islice(updates, N_LOSSES)]
 
 
 def work(out: Path) -> dict[str, object]:

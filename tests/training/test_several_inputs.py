@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 import torch
 
@@ -49,11 +48,6 @@ def run(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def translator(run) -> Translator:
     return Translator.load(run, device="cpu")
-
-
-def test_one_model_has_several_languages(translator):
-    answers = translator.translate([source for source, _ in PAIRS])
-    assert np.mean([answer.text == target for answer, (_, target) in zip(answers, PAIRS, strict=True)]) > 0.9
 
 
 def test_score_and_evaluate_take_mappings(translator):

@@ -72,7 +72,7 @@ def _needed_bytes(updater: Updater, largest: NDArray[np.int64]) -> int:
     corpus, model, training = updater.corpus, updater.settings.model, updater.settings.training
     longest = [int(side.lengths[largest].max()) for side in (corpus.source, corpus.target)]
     positions, length = len(largest) * sum(longest), max(longest)  # padded ones of both sides; of the longest row
-    gradients = updater.computation.batch_parts or 1
+    gradients = updater.position.batch_parts or 1
     weights = sum(parameter.numel() for parameter in updater.model.parameters()) * FLOAT * (COPIES - 1 + gradients)
     of_layer = 84 * model.d_model + 4 * model.d_ff + 10 * model.n_heads * length  # bytes per position
     n_layers = (model.n_encoder_layers + model.n_decoder_layers) / 2  # a position is in one of the two stacks
@@ -93,7 +93,7 @@ def _measure(updater: Updater, largest: NDArray[np.int64], epoch: list[NDArray[n
     for step in range(1, WARM_UP + MAX_STEPS + 1):
         rows = [largest] if step == 1 else [next(batches) for _ in accumulated]
         started = time.perf_counter()
-        sums = updater.update(rows, step)
+        sums = updater.update(rows)
         float(sums.plain)  # waits for a GPU
         if step > WARM_UP:
             seconds.append(time.perf_counter() - started)

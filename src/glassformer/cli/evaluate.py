@@ -40,7 +40,7 @@ def evaluate(
     Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
     with a 95 % bootstrap interval, resampled over the sources.
     """
-    from glassformer.data.further import further_columns
+    from glassformer.data.rows import further_columns
     from glassformer.glassbox.errorpage import Measured, error_page
     from glassformer.inference.evaluation import evaluate
     from glassformer.inference.failures import MAX_VALUES, find_failures

@@ -25,8 +25,7 @@ def plan_batches(
     """Return the rows of each batch: every row once, rows of similar length together, in a new order each epoch.
 
     A batch has at most `batch_tokens` tokens on either side, padding included. A longer row is a batch of its own.
-    Lengths are in tokens, with those that `Tokenizer.frame` adds. They may be in a file: a row takes about 16 bytes of
-    memory while batches are planned, and four in the result.
+    Lengths are in tokens, with those that `Tokenizer.frame` adds.
     """
     generator = np.random.default_rng([seed, epoch])
     order = np.arange(len(source_lengths), dtype=np.int32)
@@ -40,17 +39,11 @@ def plan_batches(
 
 def _starts(order: NDArray[np.int32], source: Lengths, target: Lengths, batch_tokens: int) -> list[int]:
     """Return the position in `order` at which each batch begins."""
-    longer = np.maximum(source[order], target[order])
-    ends = np.append(np.flatnonzero(np.diff(longer)) + 1, len(longer))  # of rows of equal length
     starts: list[int] = []
-    position = longest = 0
-    for length, end in zip(longer[ends - 1].tolist() if len(longer) else [], ends.tolist(), strict=False):
-        while position < end:
-            padded = max(longest, length)
-            room = batch_tokens // max(1, padded) - (position - starts[-1]) if starts else 0
-            if room > 0:
-                position, longest = min(end, position + room), padded
-            else:
-                starts.append(position)
-                position, longest = position + 1, length
+    longest = 0
+    for position, length in enumerate(np.maximum(source[order], target[order]).tolist()):
+        longest = max(longest, length)
+        if not starts or (position + 1 - starts[-1]) * longest > batch_tokens:
+            starts.append(position)
+            longest = length
     return starts

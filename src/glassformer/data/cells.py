@@ -34,10 +34,9 @@ def text_row(
     values: Sequence[object], names: Sequence[str], line: int | None = None, kinds: Sequence[Kind] = ()
 ) -> Row:
     """Return a row of the values of the columns `names`, or its fault. Without `kinds` all must be text."""
+    known: Sequence[Kind] = kinds or ["text"] * len(names)
     try:
-        if not kinds:
-            return Row(line, [as_text(value, name) for value, name in zip(values, names, strict=True)])
-        return Row(line, [_cell(*one) for one in zip(values, names, kinds, strict=True)])
+        return Row(line, [_cell(*one) for one in zip(values, names, known, strict=True)])
     except FaultError as wrong:
         return Row(line, (), wrong.fault)
 

@@ -45,12 +45,10 @@ class Columns:
     """The columns of one open table: their names, if any, and the source of the names."""
 
     table: str
+    source: Source
     names: tuple[str, ...] | None
-    first: tuple[str, ...]
-    width: int
     header: bool
     guessed: bool  # the header was detected from the cells only
-    source: Source
 
     @classmethod
     def of(
@@ -70,7 +68,7 @@ class Columns:
         """
         if source.names is not None:
             names = tuple(name.strip() for name in source.names)
-            return cls(table, names, (), source.width, source.format != "parallel text", False, source)
+            return cls(table, source, names, source.format != "parallel text", False)
         if header == "yes" and source.first_fault:
             raise TableError(
                 "the header is damaged",
@@ -81,12 +79,12 @@ class Columns:
             )
         is_header, guessed = _is_header(source, given, like, header, live=live)
         header_names = tuple(cell.strip() for cell in source.first) if is_header else None
-        return cls(table, header_names, source.first, source.width, is_header, guessed, source)
+        return cls(table, source, header_names, is_header, guessed)
 
     @property
     def consumed(self) -> bool:
         """Whether the first row is the header, and not data."""
-        return self.header and bool(self.first)
+        return self.header and bool(self.source.first)
 
     # The rule
 
@@ -95,7 +93,7 @@ class Columns:
 
         Raises ColumnError, or TableError for a table of one column.
         """
-        if self.width < 2:
+        if self.source.width < 2:
             raise self._one_column()
         given = list(named_features(data.features, self.names or ()))
         features = [(self.position(column, is_feature=name is None), name) for name, column in given]
@@ -112,14 +110,15 @@ class Columns:
             order = [column.feature for column in like.inputs if column.feature is not None]
             features.sort(key=lambda feature: order.index(feature[1]) if feature[1] in order else len(order))
             target = same[like.target] if target is None else target
-        self._check_different(sources, [at for at, _ in features], target)
+        chosen = [*sources, *(at for at, _ in features), *([] if target is None else [target])]
+        self._check_different(chosen)
         if not sources or target is None:
-            sources, target = self._default(sources, target, [at for at, _ in features])
+            sources, target = self._default(sources, target, chosen)
         inputs = (
             *(self._taken(at) for at in sources),
             *(self._taken(at, name or self.name(at)) for at, name in features),
         )
-        return TakenColumns(inputs=inputs, target=self._taken(target), width=self.width)
+        return TakenColumns(inputs=inputs, target=self._taken(target), width=self.source.width)
 
     def _taken(self, position: int, feature: str | None = None) -> TakenColumn:
         name = None if self.names is None else shown(self.names[position]) or None
@@ -130,9 +129,9 @@ class Columns:
         named = [column for column in columns if column.name is not None]
         found = {column: at for column in named if (at := self._find_same(column)) is not None}
         is_pair = tuple(columns) == like.all and len(columns) == 2
-        own = self._usual_pair(range(self.width)) if is_pair and not found else None
+        own = self._usual_pair(range(self.source.width)) if is_pair and not found else None
         positions = {column: column.position for column in columns}
-        has_positions = self.width == like.width
+        has_positions = self.source.width == like.width
         if named and len(found) == len(named) and (has_positions or len(named) == len(columns)):
             return positions | found
         if own is not None and not named:
@@ -146,7 +145,7 @@ class Columns:
         raise ColumnError(
             f"the table does not have the columns of {origin}",
             where=self.table,
-            got=f"{counted(self.width, 'column')}{'' if self.names else ' without a header'}: {self._listed()}",
+            got=f"{counted(self.source.width, 'column')}{'' if self.names else ' without a header'}: {self._listed()}",
             expected=f"{' · '.join(column.label for column in columns)}, of {counted(like.width, 'column')}",
             hint="name the columns of this table with --source and --target",
         )
@@ -156,10 +155,9 @@ class Columns:
         found = self.find(column.name or "")
         return self.find(column.feature) if found is None and column.feature is not None else found
 
-    def _default(self, sources: list[int], target: int | None, features: Sequence[int]) -> tuple[list[int], int]:
+    def _default(self, sources: list[int], target: int | None, chosen: Sequence[int]) -> tuple[list[int], int]:
         """Return source and target where one of them, or both, are not set. Raises ColumnError."""
-        known = [*sources, *features, *([] if target is None else [target])]
-        free = [at for at in range(self.width) if at not in known]
+        free = [at for at in range(self.source.width) if at not in chosen]
         n_missing = (not sources) + (target is None)
         if (pair := self._usual_pair(free, sources[0] if sources else None, target)) is not None:
             return sources or [pair[0]], pair[1]
@@ -211,23 +209,16 @@ class Columns:
             raise self._repeated(name, places[name])
         return places[name][0]
 
-    def _check_different(self, sources: Sequence[int], features: Sequence[int], target: int | None) -> None:
+    def _check_different(self, chosen: Sequence[int]) -> None:
         """Raise ColumnError when a column is chosen twice."""
-        chosen = [*((at, "source") for at in sources), *((at, "feature") for at in features)]
-        chosen += [] if target is None else [(target, "target")]
-        roles: dict[int, str] = {}
-        for at, role in chosen:
-            if at in roles:
-                other = roles[at]
-                raise ColumnError(
-                    f"a column is given twice as {role}"
-                    if other == role
-                    else f"{other} and {role} are the same column",
-                    where=self.table,
-                    got=self.label(at),
-                    expected=f"different columns of: {self._listed()}",
-                )
-            roles[at] = role
+        twice = [at for number, at in enumerate(chosen) if at in chosen[:number]]
+        if twice:
+            raise ColumnError(
+                "a column is given twice",
+                where=self.table,
+                got=self.label(twice[0]),
+                expected=f"different columns of: {self._listed()}",
+            )
 
     # Names and positions
 
@@ -266,20 +257,20 @@ class Columns:
             return found
         name, position = shortened(str(column)), _as_position(column)
         if position is not None:
-            if 0 <= position < self.width:
+            if 0 <= position < self.source.width:
                 return position
             raise ColumnError(
                 f"there is no column {name}",
                 where=self.table,
-                got=f"{counted(self.width, 'column')}: {self._listed()}",
-                expected=f"a position from 0 to {self.width - 1}" if self.width > 1 else "position 0",
+                got=f"{counted(self.source.width, 'column')}: {self._listed()}",
+                expected=f"a position from 0 to {self.source.width - 1}" if self.source.width > 1 else "position 0",
             )
         if self.names is None:
             raise ColumnError(
                 f"there is no column {name!r}, because the first row was not read as a header",
                 where=self.table,
                 got=f"the first row {self._listed()}",
-                expected=f"a position from 0 to {self.width - 1}",
+                expected=f"a position from 0 to {self.source.width - 1}",
                 hint="if the first row is a header, use --header and one of its names"
                 + (f"; otherwise --feature {name}=POSITION" if is_feature else ""),
             )
@@ -287,7 +278,7 @@ class Columns:
 
     def position_like(self, column: ColumnName, like: TakenColumns | None) -> int:
         """Return the position of a column; in a table without a header also by the name of an input of `like`."""
-        if like is None or not isinstance(column, str) or self.width != like.width or self.names is not None:
+        if like is None or not isinstance(column, str) or self.source.width != like.width or self.names is not None:
             return self.position(column)
         for own in like.inputs:
             if own.name is not None and folded(column) in map(folded, (own.name, own.feature or own.name)):
@@ -302,7 +293,7 @@ class Columns:
     # Messages
 
     def _listed(self) -> str:
-        return " | ".join(map(shortened, self.names or self.first))
+        return " | ".join(map(shortened, self.names or self.source.first))
 
     def _repeated(self, name: str, found: Sequence[int]) -> ColumnError:
         return ColumnError(
@@ -314,15 +305,17 @@ class Columns:
 
     def _undecided(self, meant: Sequence[int], sources: Sequence[int], target: int | None) -> ColumnError:
         """Return the error for a table whose columns do not say which are source and target."""
-        sample, columns = self.source.sample()[self.consumed :][:_SHOWN_VALUES], range(self.width)
+        sample, columns = self.source.sample()[self.consumed :][:_SHOWN_VALUES], range(self.source.width)
         values = [f"{self.label(at)}: {', '.join(quoted(shortened(row[at], 30)) for row in sample)}" for at in columns][
             :_SHOWN_COLUMNS
         ]
-        more = [f"and {self.width - _SHOWN_COLUMNS:,} more"] if self.width > _SHOWN_COLUMNS else []
+        more = [f"and {self.source.width - _SHOWN_COLUMNS:,} more"] if self.source.width > _SHOWN_COLUMNS else []
         missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
         options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, meant, strict=False))
         hint = f"name them, for example: {options}" if len(meant) >= len(missing) else "give a column for each"
-        what = f"the table does not say which of its {self.width} columns is the {' and which the '.join(missing)}"
+        what = (
+            f"the table does not say which of its {self.source.width} columns is the {' and which the '.join(missing)}"
+        )
         if len(missing) == 1:
             what = f"the {'source' if sources else 'target'} column is set, but the {missing[0]} column is not"
         return ColumnError(

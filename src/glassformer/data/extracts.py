@@ -108,8 +108,8 @@ def _texts(path: str, table: Table) -> Iterator[tuple[int, Sequence[str]]]:
         if source.is_stated:
             yield HEADER, [f"sep={source.separator}\n"]
         if columns.consumed:
-            yield HEADER, _as_text(columns.first, source)
-        for row, (_, cells, _) in enumerate(source.rows(range(source.width), columns.consumed), 1):
+            yield HEADER, _as_text(source.first, source)
+        for row, (_, cells, _, _) in enumerate(source.rows(range(source.width), columns.consumed, ()), 1):
             yield row, _as_text(cells, source)
 
 

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
-from glassformer.data.lines import COMPRESSIONS, MAX_LINE, Lines, Stream, open_bytes, system_errors
+from glassformer.data.lines import COMPRESSIONS, MAX_LINE, Lines, open_bytes, system_errors
 from glassformer.data.separators import NAMES, is_clear, separator_of, stated_separator
 from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.typed import binary, json_lines
@@ -74,10 +74,10 @@ class _Replayed:
     def __init__(self, first: bytes, stream: Any) -> None:
         self._first, self._stream = first, stream
 
-    def read1(self, size: int = -1, /) -> bytes:
-        """Return the first line, and then what is there."""
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the first line, and then the next ones."""
         first, self._first = self._first, b""
-        return first or self._stream.read1(size)
+        return first or self._stream.readline(size)
 
 
 def _open(stream: Any, path: Path, suffix: str, sought: Sequence[str] | None) -> Source:
@@ -160,7 +160,7 @@ def _suffix_of_table(path: Path) -> str:
 # CSV and TSV
 
 
-def _delimited(stream: Stream, path: Path, usual: str, *, is_live: bool) -> Source:
+def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
     """Return a table of separated cells, whose first undamaged row determines the number of columns.
 
     `is_live`: no further lines are read than it takes to find the separator.
@@ -179,20 +179,20 @@ def _delimited(stream: Stream, path: Path, usual: str, *, is_live: bool) -> Sour
     first = tuple(before[start].cells) if start < len(before) else ()
     width = len(first)
 
-    def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind]) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
         skipped = before[:start] + before[start + 1 :] if header else before
-        for line, cells, fault in chain(skipped, rows):
-            if fault:
-                yield Row(line, (), fault)
-            elif not cells:
-                yield Row(line, blank)
-            elif len(cells) == width:
-                yield Row(line, [cells[i] for i in take])
+        for row in chain(skipped, rows):
+            if row.fault:
+                yield row
+            elif not row.cells:
+                yield Row(row.line, blank)
+            elif len(row.cells) == width:
+                yield Row(row.line, [row.cells[i] for i in take])
             else:
-                number = f"{counted(len(cells), 'cell')} instead of {width}"
-                yield Row(line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
+                number = f"{counted(len(row.cells), 'cell')} instead of {width}"
+                yield Row(row.line, (), Fault(Reason.WRONG_NUMBER_OF_CELLS, number))
 
     advice = "cells are separated by one tab, and contain neither tabs nor line breaks"
     if separator != "\t":
@@ -236,13 +236,14 @@ def _separator(lines: Lines, usual: str, notes: list[str], *, is_live: bool) -> 
 def _parallel(names: list[str], files: list[Lines]) -> Source:
     """Return two files as one table: line i of each is row i. A blank line is an empty cell."""
 
-    def rows(take: Sequence[int], _header: bool, _kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, _kinds: Sequence[Kind]) -> Iterator[Row]:
         end = (0, "", None)
         counts = [0, 0]
         for sides in zip_longest(*(lines.numbered() for lines in files), fillvalue=end):
             counts = [max(count, side[0]) for count, side in zip(counts, sides, strict=True)]
-            found = ((side[2], name) for name, side in zip(names, sides, strict=True))
-            fault = next((_in_file(fault, name) for fault, name in found if fault), None)
+            faults = ((fault, name) for name, (_, _, fault) in zip(names, sides, strict=True) if fault)
+            reasons = (Fault(reason, ", ".join(filter(None, (why, f"in {name}")))) for (reason, why), name in faults)
+            fault = next(reasons, None)
             yield Row(max(counts), () if fault else [sides[i][1] for i in take], fault)
         if counts[0] != counts[1]:
             raise TableError(
@@ -253,8 +254,3 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
             )
 
     return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence per line")
-
-
-def _in_file(fault: Fault, name: str) -> Fault:
-    """Return the fault of a line in one of two files, with the name of the file."""
-    return Fault(fault.reason, f"{fault.detail}, in {name}" if fault.detail else f"in {name}")

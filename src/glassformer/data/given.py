@@ -118,7 +118,7 @@ def source_of_frame(frame: Any) -> Source | None:
     found = _columns_and_rows(frame)
     if found is None:
         return None
-    return typed("python", *found, advice="the values used are text or numbers, none of them missing")
+    return typed("python", *found, "the values used are text or numbers, none of them missing")
 
 
 Rows = Callable[[Sequence[int]], Iterator[Any]]

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from glassformer.data.ledger import Fault, Reason
 from glassformer.errors import MissingExtraError, TableError, quoted
 from glassformer.ship.storage.files import is_file_name
-
-
-class Stream(Protocol):
-    """Bytes that can be read as they come."""
-
-    def read1(self, size: int = -1, /) -> bytes:
-        """Return at most `size` bytes of those that are there, and wait only where there are none."""
-        ...
-
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of files that are decompressed while they are read, in lower case."""
 
 BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_NEWLINE = re.compile(rb"\n")
-_LINE_END = re.compile(rb"\r\n?|\n")
 
 
 @contextmanager
@@ -119,9 +107,6 @@ def pyarrow(feature: str) -> Any:
     return pyarrow
 
 
-CHUNK = 2**16
-"""Bytes that are read at once."""
-
 MAX_LINE = 2**24
 """Maximum number of bytes of a line; no text that a model takes is nearly as long."""
 
@@ -137,11 +122,10 @@ class Lines:
     Raises TableError for UTF-16 and UTF-32, and for a line of more than `MAX_LOST` bytes.
     """
 
-    def __init__(self, stream: Stream | BinaryIO, name: object, *, lone_cr: bool = False) -> None:
-        self._stream, self._name, self._lone_cr = cast(Stream, stream), name, lone_cr
+    def __init__(self, stream: BinaryIO, name: object, *, lone_cr: bool = False) -> None:
+        self._stream, self._name, self._lone_cr = stream, name, lone_cr
         self._texts = self._decoded()
         self._ahead: list[str] = []
-        self._n_lines = 0  # of the blocks that were read
         self.faults: dict[int, Fault] = {}
         self.skipped = 0
 
@@ -167,25 +151,9 @@ class Lines:
             yield number, text.removesuffix("\n").removesuffix("\r"), fault
 
     def _decoded(self) -> Iterator[str]:
-        offset = 0
-        for block in self._blocks():
-            data = block.removeprefix(BOM) if offset == 0 else block
-            offset += len(block) - len(data)
-            try:
-                text = data.decode()
-            except UnicodeDecodeError:
-                text = "\0"
-            if "\0" in text:
-                lines = list(self._with_faults(self._split(data), offset))
-            else:
-                lines = io.StringIO(text, newline="" if self._lone_cr else "\n").readlines()
-            offset += len(data)
-            self._n_lines += len(lines)
-            yield from lines
-
-    def _with_faults(self, lines: Iterable[bytes], offset: int) -> Iterator[str]:
-        """Return lines that begin at an offset of the file as text, with their faults in `faults`."""
-        for number, line in enumerate(lines, self._n_lines + 1):
+        for number, (offset, line) in enumerate(self._lines(), 1):
+            if not line:
+                self.faults[number] = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_LINE:,} bytes in a line")
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
@@ -194,54 +162,38 @@ class Lines:
                 text = line.decode(errors="surrogateescape")
             if "\0" in text:
                 self.faults.setdefault(number, Fault(Reason.NUL))
-            offset += len(line)
-            yield text
+            yield text or "\n"
 
-    def _split(self, block: bytes) -> list[bytes]:
-        return block.splitlines(keepends=True) if self._lone_cr else io.BytesIO(block).readlines()
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines as bytes with their offset, as they come; one that is too long is empty, without its end.
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Return the bytes in blocks of whole lines, as they come; a line that is too long is an empty one."""
-        rest: list[bytes] = []  # of a line whose end is not there yet
-        while chunk := self._stream.read1(min(CHUNK, MAX_LINE)):
-            if self._n_lines == 0 and not rest and chunk.startswith(_UTF16_BOMS):
+        Raises TableError for one that has no end within MAX_LOST bytes.
+        """
+        rest, offset, n_lost, n_lines = b"", 0, 0, 0
+        while piece := self._stream.readline(MAX_LINE + 1):
+            if not offset and piece.startswith(_UTF16_BOMS):
                 what = "the text is UTF-16 or UTF-32, not UTF-8"
                 raise TableError(what, where=str(self._name), hint=to_utf8(self._name, "UTF-16"))
-            if self._lone_cr and rest and rest[-1].endswith(b"\r"):  # maybe of a \r\n
-                chunk, rest = b"".join((*rest, chunk)), []
-            end = chunk.rfind(b"\n") + 1
-            if self._lone_cr:
-                end = max(end, chunk.rfind(b"\r", 0, -1) + 1)
-            if end:
-                yield b"".join((*rest, chunk[:end]))
-                rest = []
-            rest += [chunk[end:]] if end < len(chunk) else []
-            if sum(map(len, rest)) > MAX_LINE:
-                self.faults[self._n_lines + 1] = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_LINE:,} bytes in a line")
-                yield b"\n"
-                rest = [self._after_line()]
-        if rest:
-            yield b"".join(rest)
-
-    def _after_line(self) -> bytes:
-        """Leave out the rest of a line that is too long, and return what was read beyond its end.
-
-        Raises TableError if it has no end within MAX_LOST bytes.
-        """
-        n_lost, end_of_line = 0, _LINE_END if self._lone_cr else _NEWLINE
-        while chunk := self._stream.read1(min(CHUNK, MAX_LINE)):
-            if end := end_of_line.search(chunk):
-                return chunk[end.end() :]
-            n_lost += len(chunk)
+            if not offset and piece.startswith(BOM):
+                piece, offset = piece.removeprefix(BOM), len(BOM)
+            lines = (rest + piece).splitlines(keepends=True) if self._lone_cr else [rest + piece]
+            rest = lines.pop() if lines and not piece.endswith(b"\n") else b""  # its end is not there yet
+            for line in lines:
+                yield offset, b"" if n_lost else line
+                offset += n_lost + len(line)
+                n_lines, n_lost = n_lines + 1, 0
+            if n_lost or len(rest) > MAX_LINE:
+                n_lost, rest = n_lost + len(rest), b""
             if n_lost > MAX_LOST:
                 raise TableError(
                     "a line is too long to be text",
-                    where=f"{self._name}, line {self._n_lines:,}",
+                    where=f"{self._name}, line {n_lines + 1:,}",
                     got=f"more than {MAX_LOST:,} bytes without a line end",
                     expected="one row, or one sentence, a line",
                     hint="check that this is a text file",
                 )
-        return b""
+        if rest or n_lost:
+            yield offset, rest
 
 
 def to_utf8(path: object, encoding: str) -> str:

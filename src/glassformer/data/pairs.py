@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
-from glassformer.errors import GlassformerError, UsageError, quoted
+from glassformer.errors import UsageError, quoted
 from glassformer.text.inputs import Inputs, compose_values
 
 PAIR = "a source and a target, both text: (source, target)"
@@ -84,20 +84,7 @@ def check_text(text: object, name: str) -> None:
 
 
 def _values(values: Any, name: str, expected: str) -> Iterator[Any]:
-    """Yield the values. Raises UsageError when they are not iterable or text, and when the iteration fails."""
+    """Yield the values. Raises UsageError when they are not iterable, or text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise UsageError(f"the {name} are not a list", got=quoted(values), expected=expected)
-    row = 0
-    values = iter(values)
-    while True:
-        row += 1
-        try:
-            value = next(values)
-        except StopIteration:
-            return
-        except GlassformerError:
-            raise
-        except Exception as error:
-            got = f"{type(error).__name__}: {error}"[:200]
-            raise UsageError(f"reading the {name} failed", where=f"row {row}", got=got) from error
-        yield value
+    yield from values

@@ -8,7 +8,7 @@ Nothing is kept, so a table may be larger than the memory, and a stream may have
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from glassformer.data.cells import Kind
 from glassformer.data.column_settings import ColumnName
 from glassformer.data.columns import Columns
+from glassformer.data.delimited import Row
 from glassformer.data.formats import open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.data.source import InputRow, damage
+from glassformer.data.source import damage
 from glassformer.errors import TableError, shortened
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.records import TakenColumns
@@ -52,7 +53,7 @@ class OpenRows:
     advice: str
     ledger: Ledger
     notes: list[str] = field(default_factory=list)
-    rows: Iterator[InputRow] = field(default_factory=lambda: iter(()))
+    rows: Iterator[Row] = field(default_factory=lambda: iter(()))
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def open_columns(
     Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
     """
 
-    def read() -> Generator[OpenRows | InputRow]:
+    def read() -> Generator[OpenRows | Row]:
         with ExitStack() as stack:
             path = source if isinstance(source, str) else name
             if isinstance(source, str):
@@ -91,7 +92,7 @@ def open_columns(
                 tuple(found.label(position) for position in take),
                 tuple(found.name(position) if found.names else f"column_{position}" for position in take),
                 found.header,
-                found.first,
+                table.first,
                 found.guessed,
                 table.advice,
                 Ledger(),
@@ -112,7 +113,7 @@ def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator
     a file that cannot be read.
     """
 
-    def read() -> Generator[OpenRows | InputRow]:
+    def read() -> Generator[OpenRows | Row]:
         path = source if isinstance(source, str) else name
         with system_errors(path), ExitStack() as stack:
             stream = stack.enter_context(open_bytes(Path(source))) if isinstance(source, str) else source
@@ -120,25 +121,25 @@ def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator
             yield opened
             for number, text, fault in Lines(stream, path).numbered():
                 opened.ledger.read = number
-                yield InputRow(number, number, () if fault else (text,), fault)
+                yield Row(number, () if fault else (text,), fault, number)
 
     with _reading(read()) as opened:
         yield opened
 
 
 @contextmanager
-def _reading(read: Generator[OpenRows | InputRow]) -> Iterator[OpenRows]:
+def _reading(read: Generator[OpenRows | Row]) -> Iterator[OpenRows]:
     """Take the first item, and the others as its rows. Errors of whoever reads them are not those of the input."""
     try:
         opened = next(read)
         assert isinstance(opened, OpenRows)
-        yield replace(opened, rows=cast(Iterator[InputRow], read))
+        yield replace(opened, rows=cast(Iterator[Row], read))
     finally:
         with suppress(ValueError):  # a thread that waits for a stream is inside
             read.close()
 
 
-def check_rows(opened: OpenRows, rows: Sequence[InputRow]) -> None:
+def check_rows(opened: OpenRows, rows: Sequence[Row]) -> None:
     """Raise TableError when any of the rows is damaged; the first ten are named."""
     unit, hint = "row", "correct them, or leave them empty with --ledger FILE, which lists them"
     if opened.format == PLAIN:
@@ -166,6 +167,35 @@ def cells_of(table: Table, column: str) -> list[str]:
             expected="text in each row",
         )
     return cells
+
+
+def further_columns(table: Table, max_values: int) -> dict[str, list[str]]:
+    """Return the cell of each kept pair in every column that is no text of the source and not the target, by its name.
+
+    Features are among them; columns with one value, or with more than `max_values`, are not. The file is read again, so
+    a table from Python has none.
+    """
+    if table.format == "python":
+        return {}
+    rows: list[Mapping[str, str]] = []
+    for path, indices in table.by_file():
+        rows += _further_cells(path, {table.rows[i] for i in indices}, table)
+    found = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
+    return {name: cells for name, cells in found.items() if 1 < len(set(cells)) <= max_values}
+
+
+def _further_cells(path: str, kept: Set[int], table: Table) -> Iterator[Mapping[str, str]]:
+    """Yield the cells of the further columns of some rows of a file, by name; where two share it, with the position."""
+    with open_source(path) as source:
+        columns = Columns.of(source, (), table.header_setting, path, like=table.taken)
+        taken = columns.choose(DataSettings(), table.taken)
+        texts = [column.position for column in taken.all if column.feature is None]
+        others = [at for at in range(source.width) if at not in texts]
+        own = [name for name in columns.names or () if (columns.names or ()).count(name) == 1]
+        labels = [name if (name := columns.name(at)) in own else columns.label(at) for at in others]
+        for row in source.scan(others, columns.consumed, path, Ledger(), ["any"] * len(others)):
+            if row.number in kept:  # a damaged cell of a further column is no fault of the pair
+                yield dict(zip(labels, row.cells or [""] * len(labels), strict=True))
 
 
 def first_row_note(table: Table | OpenRows) -> str:

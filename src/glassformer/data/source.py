@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
 
 from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row
@@ -18,25 +17,11 @@ SAMPLE_ROWS = 100
 _NAMED_FAULTS = 10
 
 
-class InputRow(NamedTuple):
-    """A row: its number from 1, its line in the file, and its chosen cells.
+ReadRows = Callable[[Sequence[int], bool, Sequence[Kind]], Iterator[Row]]
+"""A function that yields the cells at some positions of every row, without the first if that is a header.
 
-    A blank line of a table has no cells. A damaged row has a fault and no cells.
-    """
-
-    number: int
-    line: int | None
-    cells: Sequence[str]
-    fault: Fault | None = None
-
-
-class ReadRows(Protocol):
-    """A function that yields the cells at the positions `take` of every row, without the first if it is a `header`.
-
-    `kinds` are those of the cells, by default text; only formats whose values have types need them.
-    """
-
-    def __call__(self, take: Sequence[int], header: bool, kinds: Sequence[Kind] = (), /) -> Iterator[Row]: ...
+The kinds are those of the cells, none for text; only formats whose values have types need them.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,20 +51,18 @@ class Source:
 
     def scan(
         self, take: Sequence[int], header: bool, path: str, ledger: Ledger, kinds: Sequence[Kind] = ()
-    ) -> Iterator[InputRow]:
+    ) -> Iterator[Row]:
         """Yield the rows with the cells at the positions `take`; each is counted in the ledger first."""
-        for number, (line, cells, fault) in enumerate(self.rows(take, header, kinds), 1):
+        for number, row in enumerate(self.rows(take, header, kinds), 1):
             ledger.read = number
-            if fault:
-                ledger.add(number, line, path, *fault)
-            elif cells:
+            if row.cells:
                 ledger.kept += 1
             else:
-                ledger.add(number, line, path, Reason.BLANK_LINE)
-            yield InputRow(number, line, () if fault else cells, fault)
+                ledger.add(number, row.line, path, *(row.fault or Fault(Reason.BLANK_LINE)))
+            yield row._replace(number=number)
 
 
-def damage(damaged: Sequence[InputRow], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
+def damage(damaged: Sequence[Row], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
     """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
     named = [
         f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"

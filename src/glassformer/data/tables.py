@@ -20,11 +20,12 @@ from typing import Literal
 
 from glassformer.data.column_settings import requested
 from glassformer.data.columns import TRAINING, Columns
+from glassformer.data.delimited import Row
 from glassformer.data.formats import FORMATS, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
-from glassformer.data.source import InputRow, Source, damage
+from glassformer.data.source import Source, damage
 from glassformer.errors import TableError
 from glassformer.paper.settings import DataSettings
 from glassformer.ship.storage.records import TakenColumns
@@ -135,29 +136,14 @@ _REASONS = {
 def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     """Return why a row with these cells, of which the last one is the target, is not a pair; or None."""
     if inputs and (found := fault_of(cells[:-1], inputs)):
-        return Fault(_REASONS[found.kind], repr(found.name))
+        kind, name = found
+        return Fault(_REASONS[kind], repr(name))
     if not inputs and not cells[0].strip():
         return Fault(Reason.EMPTY_SOURCE)
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)
 
 
-def _open(
-    source: Source, data: DataSettings, path: str, like: TakenColumns | None, origin: str
-) -> tuple[Table, Iterator[tuple[int, Pair]]]:
-    """Choose the columns of an open table, as those of `origin`. Return it without its pairs, and what reads them."""
-    columns = Columns.of(source, requested(data, source.first), data.header, path, like=like)
-    taken: TakenColumns | None = None
-    inputs: Inputs = ()
-    if source.width:  # else no row has cells
-        taken = columns.choose(data, like, origin)
-        inputs = columns.inputs(taken)
-    described = columns.names, taken, columns.header, source.format, Ledger(), columns.first, columns.guessed, inputs
-    table = Table(path, (), (), *described, header_setting=data.header)
-    rows = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
-    return table, _pairs_of(rows, table, source.advice, stops=data.bad_rows == "stop")
-
-
-def _pairs_of(rows: Iterable[InputRow], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
+def _pairs_of(rows: Iterable[Row], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
     """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
 
     If it `stops` at damage, TableError is raised after the last row when any was damaged.
@@ -192,13 +178,29 @@ def _read(
     origin = TRAINING
     for path, opening in sources:
         with opening as source:
-            table, kept = _open(source, data, path, like, origin)
+            columns = Columns.of(source, requested(data, source.first), data.header, path, like=like)
+            taken = columns.choose(data, like, origin) if source.width else None  # None: no row has cells
+            table = Table(
+                path,
+                (),
+                (),
+                columns.names,
+                taken,
+                columns.header,
+                source.format,
+                Ledger(),
+                source.first,
+                columns.guessed,
+                columns.inputs(taken) if taken else (),
+                header_setting=data.header,
+            )
+            found = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
             first = first or table
             if like is None or first is table:  # further files have the columns of the first one
-                like, origin = table.taken, path
+                like, origin = taken, path
                 data = data.model_copy(update={"source": None, "features": (), "target": None})
             files.append((len(pairs), path))
-            for row, pair in kept:
+            for row, pair in _pairs_of(found, table, source.advice, stops=data.bad_rows == "stop"):
                 rows.append(row)
                 pairs.append(pair)
             notes += [note if path == name else f"{path}: {note}" for note in source.notes]

@@ -15,7 +15,7 @@ from glassformer.data.cells import FaultError, Json, Kind, arrow_values, json_te
 from glassformer.data.delimited import Row
 from glassformer.data.headers import folded
 from glassformer.data.ledger import Fault, Reason
-from glassformer.data.lines import COMPRESSIONS, Lines, Stream, corrupt, pyarrow
+from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, pyarrow
 from glassformer.data.source import SAMPLE_ROWS, Source
 
 # JSON Lines
@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) -> Source:
+def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> Source:
     """Return a table of JSON objects, one a line. Its columns are the members of the first SAMPLE_ROWS objects.
 
     With `sought` no further objects are read than it takes to find members of these names: more may be yet to come.
@@ -59,7 +59,7 @@ def json_lines(stream: Stream, path: Path, sought: Sequence[str] | None = None) 
         objects = (members for _, members, _ in before if members)
         return [[_json_cell(members.get(name)) for name in columns] for members in objects]
 
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
         chosen = [columns[i] for i in take]
         for line, members, fault in chain(before, records):
             if members is None:
@@ -108,36 +108,24 @@ def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callab
     batches, or a file (Feather).
     """
     arrow = pyarrow(f"reading {form}")
-    from pyarrow.ipc import RecordBatchFileReader, open_file, open_stream
+    from pyarrow.ipc import open_file, open_stream
     from pyarrow.parquet import ParquetFile
 
-    if path.suffix.lower() in COMPRESSIONS:  # the files are read from their ends
-        stream = io.BytesIO(stream.read())
-
-    def opened() -> Any:
-        stream.seek(0)
-        if form == "Parquet":
-            return ParquetFile(stream)
-        is_file = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        return open_file(stream) if is_file else open_stream(stream)
+    try:
+        if form == "Parquet":  # which is read from its end
+            file = ParquetFile(io.BytesIO(stream.read()) if path.suffix.lower() in COMPRESSIONS else stream)
+        else:
+            content = stream.read()
+            file = (open_file if content.startswith(b"ARROW1") else open_stream)(content).read_all()
+    except arrow.ArrowException as error:
+        raise corrupt(str(path), error) from None
 
     def batches(names: list[str] | None) -> Iterator[Any]:
         try:
-            file = opened()
-            if form == "Parquet":
-                yield from file.iter_batches(columns=names)
-            elif isinstance(file, RecordBatchFileReader):
-                yield from map(file.get_batch, range(file.num_record_batches))
-            else:
-                yield from file
+            yield from file.iter_batches(columns=names) if form == "Parquet" else file.to_batches()
         except arrow.ArrowException as error:
             raise corrupt(str(path), error) from None
 
-    try:
-        file = opened()
-    except arrow.ArrowException as error:
-        raise corrupt(str(path), error) from None
     return file.schema_arrow if form == "Parquet" else file.schema, batches
 
 
@@ -152,32 +140,26 @@ def binary(form: str, stream: BinaryIO, path: Path) -> Source:
             columns = [batch.column(names[i] if is_unique else i) for i in take]
             yield from zip(*map(arrow_values, columns), strict=True)
 
-    code = (
-        f'import pyarrow.parquet as p; p.write_table(p.read_table({json.dumps(str(path))}).flatten(), "table.parquet")'
-    )
-    unnest = f"python -c {quote(code)}" if form == "Parquet" else "write its flatten() as Parquet"
-    advice = "the values used are text or numbers, none of them null"
-    return typed(form, names, values, advice=advice, unnest=unnest)
+    return typed(form, names, values, "the values used are text or numbers, none of them null")
 
 
 def typed(
     form: str,
     names: tuple[str, ...],
     values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
-    *,
     advice: str,
-    unnest: str = "give the two members of each object as columns",
 ) -> Source:
-    """Return a source whose cells have types.
+    """Return a source whose cells have types. `values` yields those of the columns at some positions, row by row."""
 
-    `values` yields those of the columns at some positions, row by row. `unnest` says how objects become columns.
-    """
-
-    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind] = ()) -> Iterator[Row]:
+    def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
         chosen = [names[i] for i in take]
         return (text_row(row, chosen, kinds=kinds) for row in values(take))
 
     def sample() -> list[list[str]]:
         return [[_json_cell(value) for value in row] for row in islice(values(range(len(names))), SAMPLE_ROWS)]
 
-    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=lambda _name: unnest)
+    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=_flattened)
+
+
+def _flattened(_name: str) -> str:
+    return "give the members of its objects as columns, for example by flatten() of pyarrow"

@@ -8,9 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -28,12 +26,6 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of <malloc.h>
 
 PART = 2**16  # minimum of the numbers in the output of a layer, for the tokens that a core computes by itself
 
-WARM_UP = 4
-"""Trials of a number of threads before its time counts: PyTorch prepares the matrix products of each shape."""
-TRIAL_COST = 0.005
-"""Share of the time for trials of the number of threads that was slower lately."""
-
-Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
@@ -55,60 +47,16 @@ def configure_memory(numbers: int = 0) -> None:
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-class OwnThreads:
-    """Threads that compute whole jobs, each with one thread of OpenMP, so that the results are the same on any number.
+def run_apart(work: Callable[[int], Result], n_jobs: int, n_threads: int) -> list[Result]:
+    """Return `work(job)` for every job, in order, each with one thread of OpenMP: the same on any number of threads.
 
     OpenMP's threads spin as they wait for each other, and stand still next to a busy program; these wait for a lock.
-    Where another program takes a core, one thread may be faster than several. The time decides: `run` takes the
-    number that was faster lately, and tries the other one when that has cost less than TRIAL_COST of the time.
+    They are kept for the next call, because PyTorch prepares its matrix products in each thread again.
     """
-
-    def __init__(self) -> None:
-        self.n_cores = torch.get_num_threads()
-        self._seconds: dict[int, float] = {}  # number of threads -> time for a unit of work, lately
-        self._trials = Counter[int]()
-        self._allowance = 0.0
-
-    def run(self, work: Callable[[Job], Result], jobs: Sequence[Job], size: float) -> list[Result]:
-        """Return `work(job)` for every job, in order. `size` is how much work they are, in any unit.
-
-        The threads are kept for the next call, because PyTorch prepares its matrix products in each thread anew; the
-        caller is one of them.
-        """
-        n_threads = self._choose(min(self.n_cores, len(jobs)), size)
-        waiting, results = iter(range(len(jobs))), dict[int, Result]()
-
-        def take_jobs() -> None:
-            for i in waiting:  # of which each thread takes the next
-                results[i] = work(jobs[i])
-
-        begun = time.perf_counter()
-        with one_thread():
-            others = [_pool(n_threads - 1).submit(take_jobs) for _ in range(n_threads - 1)]
-            try:
-                take_jobs()
-            finally:
-                wait(others)
-        for other in others:
-            other.result()
-        self._learn(n_threads, (time.perf_counter() - begun) / size, size)
-        return [results[i] for i in range(len(jobs))]
-
-    def _choose(self, most: int, size: float) -> int:
-        for n_threads in (most, 1):
-            if self._trials[n_threads] < WARM_UP:
-                return n_threads
-        fast, slow = sorted((most, 1), key=self._seconds.__getitem__)
-        if (self._seconds[slow] - self._seconds[fast]) * size > self._allowance:
-            return fast
-        self._allowance = 0.0
-        return slow
-
-    def _learn(self, n_threads: int, seconds: float, size: float) -> None:
-        before = self._seconds[n_threads] if self._trials[n_threads] >= WARM_UP else seconds
-        self._seconds[n_threads] = (before + seconds) / 2
-        self._trials[n_threads] += 1
-        self._allowance += TRIAL_COST * seconds * size
+    with one_thread():  # threads that are started later have all again
+        jobs = [_pool(n_threads).submit(work, job) for job in range(n_jobs)]
+        wait(jobs)  # also where one of them fails
+    return [job.result() for job in jobs]
 
 
 @cache
@@ -150,22 +98,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_use_one_thread)
 
 
-def has_own_threads(settings: Settings, device: torch.device) -> bool:
-    """Whether an update is computed by threads of its own, with one thread of OpenMP each.
-
-    Not on a GPU, nor where a model recomputes its layers.
-    """
-    return device.type == "cpu" and not settings.training.recompute
-
-
-def batch_parts(settings: Settings, device: torch.device) -> int:
+def batch_parts(settings: Settings, device: torch.device) -> int | None:
     """Return the number of parts of a batch that are computed at the same time: training.batch_parts, or the cores.
 
-    Where an update has no threads of its own, a batch is computed as one.
+    None on a GPU, and where a model recomputes its layers: a batch is then computed as one, by all threads of OpenMP.
     """
     training = settings.training
-    if not has_own_threads(settings, device):
-        return 1
+    if device.type != "cpu" or training.recompute:
+        return None
     if training.batch_parts:
         return training.batch_parts
     return max(1, min(torch.get_num_threads(), training.batch_tokens * settings.model.d_model // PART))

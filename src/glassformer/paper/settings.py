@@ -377,13 +377,8 @@ def all_settings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[st
 # The paper's models (table 3)
 
 
-def paper_base() -> ModelSettings:
-    """The base model."""
-    return ModelSettings()
-
-
 def paper_big() -> ModelSettings:
-    """The big model."""
+    """The big model. `ModelSettings()` is the base model."""
     return ModelSettings(d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)
 
 
@@ -395,7 +390,7 @@ def _paper(model: ModelSettings, **training: Any) -> Settings:
 
 
 PRESETS: dict[str, Callable[[], Settings]] = {
-    "paper-base": lambda: _paper(paper_base()),
+    "paper-base": lambda: _paper(ModelSettings()),
     "paper-big": lambda: _paper(paper_big(), steps=300_000, average_last=20),
 }
 

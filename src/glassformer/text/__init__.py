@@ -4,10 +4,6 @@
     ascii68() ───────────────┼──> Tokenizer = SideSettings + Vocabulary + a segmenter
     Tokenizer.from_dict() ───┘
 
-A text is normalized (`normalization`) and split into pieces (`segmenters`), and each piece is looked up
-(`vocabulary`); `tokenizer` combines the three. `learning` builds a vocabulary from example texts, or adds to one.
-`saved` checks a tokenizer from a model file.
-
 Text never becomes a special token: a user's "<eos>" is split like any other text and never matches the special
 one. A tokenizer is saved as settings, pieces and numbers. The rules of segmentation are code and are never read from
 a file.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Literal, NamedTuple, final
+from typing import Annotated, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +25,6 @@ UNIT_SEPARATOR = "\x1f"
 CUTS = (";", "|", " ")
 """The characters that can separate the symbols of a feature; the first of those that are equally frequent is used."""
 
-_SHOWN_SYMBOLS = 10  # in a message
 _NO_SYMBOL = "".join(CUTS)  # a cell of these alone has no symbol
 
 
@@ -201,7 +200,7 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             where=where,
             got=quoted(values),
             expected=f"a mapping with a text for each of: {listed(inputs)}",
-            hint=f"on the command line: {options}{_known(inputs)}",
+            hint=f"on the command line: {options}",
         )
     cells, known = {str(name): cell for name, cell in values.items()}, [one.name for one in inputs]
     for name, cell in cells.items():
@@ -238,7 +237,7 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
     twice.
     """
     names = [one.name for one in inputs]
-    given: dict[str, str] = {}
+    given: dict[str, str | None] = {}
     for text in assignments:
         name, value = assigned(text, names)
         if name not in names:
@@ -246,56 +245,40 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
             raise UsageError(f"the model has no feature {quoted(name)}", got=f"--feature {text}", hint=hint)
         if name in given:
             raise UsageError(f"the feature {name!r} is given twice", got=f"--feature {text}")
-        if value is None and not is_column:
-            raise UsageError(f"the feature {name!r} has no value", expected=f"--feature {name}=VALUE")
-        given[name] = name if value is None else value
+        given[name] = value
     for name in names:
-        if name not in given and not is_column:
+        if given.get(name) is None and not is_column:
             raise UsageError(f"the feature {name!r} is missing", expected=f"--feature {name}=VALUE")
-    return {name: given.get(name, name) for name in names}
+    return {name: name if (value := given.get(name)) is None else value for name in names}
 
 
 def compose_cells(cells: Sequence[str], inputs: Inputs, where: str) -> str:
     """Return the source of the cells of one row. Raises TextError for a fault, unless all its texts are empty."""
-    fault = fault_of(cells, inputs)
-    if fault and (fault.kind == "separator" or is_not_empty(compose(cells), inputs)):
-        raise fault.error(where)
+    kind, name = fault_of(cells, inputs) or ("", "")
+    if kind == "separator":
+        hint = "remove it: it separates the inputs of a source"
+        raise TextError(f"the input {name!r} contains U+001F", where=where, hint=hint)
+    if kind and is_not_empty(compose(cells), inputs):
+        what = f"the {kind.removeprefix('empty ')} {name!r} is empty"
+        raise TextError(what, where=where, expected="a value for each input of the model")
     return compose(cells)
 
 
-class CellFault(NamedTuple):
-    """A cell that a source with several inputs cannot have, and the name of its input."""
-
-    kind: Literal["separator", "empty text", "empty feature"]
-    name: str
-
-    def error(self, where: str) -> TextError:
-        """Return the error of the row `where`."""
-        if self.kind == "separator":
-            hint = "remove it: it separates the inputs of a source"
-            return TextError(f"the input {self.name!r} contains U+001F", where=where, hint=hint)
-        what = f"the {self.kind.removeprefix('empty ')} {self.name!r} is empty"
-        return TextError(what, where=where, expected="a value for each input of the model")
+CellFault = Literal["separator", "empty text", "empty feature"]
+"""What is wrong with a cell of a source with several inputs."""
 
 
-def fault_of(cells: Sequence[str], inputs: Inputs) -> CellFault | None:
-    """Return the first fault of the cells of one row, or None."""
+def fault_of(cells: Sequence[str], inputs: Inputs) -> tuple[CellFault, str] | None:
+    """Return the first fault of the cells of one row, and the name of the input; or None."""
     if UNIT_SEPARATOR in "".join(cells):
         name = next(one.name for cell, one in zip(cells, inputs, strict=True) if UNIT_SEPARATOR in cell)
-        return CellFault("separator", name)
+        return "separator", name
     for cell, one in zip(cells, inputs, strict=True):
         if one.kind == "text" and not cell.strip():
-            return CellFault("empty text", one.name)
+            return "empty text", one.name
         if one.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
-            return CellFault("empty feature", one.name)
+            return "empty feature", one.name
     return None
-
-
-def _known(inputs: Sequence[Input]) -> str:
-    """Return some symbols of each feature, for messages."""
-    named = (f"{one.name}: {', '.join(one.symbols[:_SHOWN_SYMBOLS])}" for one in inputs if one.symbols)
-    text = "; ".join(named)
-    return f" (symbols of {text})" if text else ""
 
 
 def listed(inputs: Sequence[Input]) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
-from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark
-from glassformer.text.subwords import library, train
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark, of_chunks
+from glassformer.text.tokenizer import Tokenizer, library
 from glassformer.text.vocabulary import Vocabulary
 
 
@@ -29,7 +30,9 @@ def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> 
     or no piece occurs `min_count` times, MissingExtraError when the library for subwords is not installed.
     """
     if settings.preset == "ascii68":
-        return _ascii68(settings, inputs)
+        letters = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
+        vocabulary = Vocabulary.from_pieces(letters, {"<sos>": 65, "<eos>": 66, "<pad>": 67}, input_tokens(inputs))
+        return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {}, inputs)
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
     pieces, learned = _LEARNERS[settings.kind](normalized, settings)
     specials = _specials(settings, has_inputs=bool(inputs))
@@ -100,17 +103,7 @@ def _new_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
 
 def ascii68() -> Tokenizer:
     """Return the tokenizer ascii68: digits, upper case, lower case, `-`, `,`, space, <sos>, <eos>, <pad>; no <unk>."""
-    return _ascii68(SideSettings(preset="ascii68"))
-
-
-def _ascii68(settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
-    pieces = string.digits + string.ascii_uppercase + string.ascii_lowercase + "-, "
-    vocabulary = Vocabulary.from_pieces(pieces, {"<sos>": 65, "<eos>": 66, "<pad>": 67}, input_tokens(inputs))
-    return Tokenizer(settings.model_copy(update={"kind": "characters", "unknown": False}), vocabulary, {}, inputs)
-
-
-def _characters(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
-    return sorted(_frequent(_count(texts), settings)), {}
+    return learn((), SideSettings(preset="ascii68"))
 
 
 def _words(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], Learned]:
@@ -129,7 +122,43 @@ def _subwords(texts: Iterator[str], settings: SideSettings) -> tuple[list[str], 
         marked = [part for text in marked for part in re.split(f"[{re.escape(rare)}]", text)]
     # The unigram trainer counts a piece of its own, and would prune for ever to fit it in.
     size = _capacity(settings, minimum=len(alphabet) + (settings.algorithm == "unigram"))
-    return train(marked, settings.algorithm, size)
+    return _train(marked, settings.algorithm, size)
+
+
+def _train(marked: Sequence[str], algorithm: Literal["bpe", "unigram"], size: int) -> tuple[list[str], Learned]:
+    """Learn at most `size` pieces from marked texts, and their merges (bpe) or scores (unigram)."""
+    tokenizers = library()
+    if algorithm == "bpe":
+        # A pair that occurs once is not a pattern.
+        trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, min_frequency=2, show_progress=False)
+        model = _trained(tokenizers.models.BPE(), trainer, marked)
+        return sorted(model["vocab"], key=model["vocab"].__getitem__), {"merges": model["merges"]}
+    trainer = tokenizers.trainers.UnigramTrainer(vocab_size=size, show_progress=False)
+    scores = _reproducible(dict(_trained(tokenizers.models.Unigram(), trainer, marked)["vocab"]))
+    return list(scores), {"scores": list(scores.values())}
+
+
+def _trained(model: Any, trainer: Any, marked: Sequence[str]) -> Any:
+    """Train a model and return it as plain data: `vocab`, and `merges` for BPE."""
+    inner = of_chunks(model)
+    inner.train_from_iterator(marked, trainer)
+    return json.loads(inner.to_str())["model"]
+
+
+def _reproducible(scores: dict[str, float]) -> dict[str, float]:
+    """Return unigram scores that are the same in every run, in descending order.
+
+    The library sums numbers in an order that differs from run to run, so that the last digits of the scores differ.
+    In such an order it also gives the characters that were pruned the lowest score plus 0, 1, 2, … times 0.0001. So
+    scores are rounded, and all those characters get the lowest score.
+    """
+    lowest = min(scores.values())
+    margin = 1e-4 * sum(len(piece) == 1 for piece in scores)
+    rounded = {
+        piece: round(lowest if len(piece) == 1 and score < lowest + margin else score, 6)
+        for piece, score in scores.items()
+    }
+    return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _sentencepiece(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:
@@ -137,15 +166,11 @@ def _sentencepiece(_texts: Iterator[str], _settings: SideSettings) -> tuple[list
     raise SettingsError("a SentencePiece model is imported, not learned", hint=hint)
 
 
-def _bytes(_texts: Iterator[str], _settings: SideSettings) -> tuple[list[str], Learned]:
-    return BYTES, {}
-
-
 _LEARNERS: dict[TokenKind, Callable[[Iterator[str], SideSettings], tuple[list[str], Learned]]] = {
-    "characters": _characters,
+    "characters": lambda texts, settings: (sorted(_frequent(_count(texts), settings)), {}),
     "words": _words,
     "subwords": _subwords,
-    "bytes": _bytes,
+    "bytes": lambda _texts, _settings: (BYTES, {}),
     "sentencepiece": _sentencepiece,
 }
 

@@ -24,10 +24,7 @@ Learned = Mapping[str, Any]
 
 
 class Segmenter(Protocol):
-    """A method that splits a text into pieces. A piece that is not in the vocabulary is returned unchanged.
-
-    It is created from the ordinary pieces of a vocabulary, in the order of their ids, and the learned values.
-    """
+    """A method that splits a text into pieces. A piece that is not in the vocabulary is returned unchanged."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the pieces of each text."""
@@ -50,9 +47,6 @@ class Segmenter(Protocol):
 class Characters:
     """One piece per Unicode code point."""
 
-    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
-        """It learns nothing."""
-
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [list(text) for text in texts]
 
@@ -69,9 +63,6 @@ class Characters:
 @final
 class Words:
     """One piece per word: the text between white space. The white space itself is lost."""
-
-    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
-        """It learns nothing."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [text.split() for text in texts]
@@ -95,9 +86,6 @@ _BYTE_OF = {piece: byte for byte, piece in enumerate(BYTES)}
 @final
 class Bytes:
     """One piece per byte of the text in UTF-8."""
-
-    def __init__(self, _pieces: Sequence[str], _learned: Learned) -> None:
-        """It learns nothing."""
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [[BYTES[byte] for byte in text.encode()] for text in texts]
@@ -169,3 +157,9 @@ class Subwords:
 
     def added(self, piece: str) -> bytes:
         return piece.translate(_EXCHANGE).encode()
+
+
+def segmenter(kind: str, pieces: Sequence[str], learned: Learned) -> Segmenter:
+    """Return the segmenter of a kind of token; `pieces` are in the order of their ids. SentencePiece is not here."""
+    plain: dict[str, type[Segmenter]] = {"characters": Characters, "words": Words, "bytes": Bytes}
+    return plain[kind]() if kind in plain else Subwords(pieces, learned)

@@ -9,7 +9,6 @@ text can begin with the code of a target language, as in ">>fra<< Good morning":
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -64,10 +63,10 @@ class SentencePieceModel(BaseModel):
         return model
 
 
-def sentencepiece(_pieces: Sequence[str], learned: Learned) -> Cutter:
+def sentencepiece(learned: Learned) -> Cutter:
     """Return the segmenter of an imported model. Raises UsageError for one that is not valid, MissingExtraError."""
     try:
-        return Cutter(**SentencePieceModel.read(learned["sentencepiece"]).model_dump())
+        return Cutter(SentencePieceModel.read(learned["sentencepiece"]).model_dump())
     except ImportError:
         raise MissingExtraError("an imported model", package="sentencepiece", extra="sentencepiece") from None
     except ValueError as error:

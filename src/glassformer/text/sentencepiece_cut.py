@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import Any, final
 
 SPACE = "▁"
 LANGUAGE_CODE = re.compile(r">>.*?<<", re.DOTALL)
@@ -23,35 +23,23 @@ _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED = 1, 2, 4, 5
 class Cutter:
     """The segmenter of a model, whose fields are those of `SentencePieceModel`. Raises ValueError."""
 
-    def __init__(
-        self,
-        *,
-        algorithm: str,
-        pieces: list[str],
-        scores: list[float],
-        user_defined: list[int],
-        unused: list[int],
-        rules: str,
-        dummy_prefix: bool,
-        fold_spaces: bool,
-        escape_spaces: bool,
-    ) -> None:
+    def __init__(self, model: Mapping[str, Any]) -> None:
         from sentencepiece import SentencePieceProcessor
 
-        types = dict.fromkeys(user_defined, _USER_DEFINED) | dict.fromkeys(unused, _UNUSED)
+        types = dict.fromkeys(model["user_defined"], _USER_DEFINED) | dict.fromkeys(model["unused"], _UNUSED)
         unknown = "<unk>"
-        while unknown in pieces:
+        while unknown in model["pieces"]:
             unknown += "_"
         try:
-            normalizer = _bytes(2, base64.b64decode(rules, validate=True))
-            for field, switch in enumerate((dummy_prefix, fold_spaces, escape_spaces), 3):
-                normalizer += _integer(field, switch)
-            model = [_piece(unknown, 0.0, _UNKNOWN)]
-            for i, (piece, score) in enumerate(zip(pieces, scores, strict=True)):
-                model.append(_piece(piece, score, types.get(i, _NORMAL)))
-            model.append(_bytes(2, _integer(3, _ALGORITHMS[algorithm]) + _bytes(45, unknown.encode())))
-            model.append(_bytes(3, normalizer))
-            self._processor = SentencePieceProcessor(model_proto=b"".join(model))
+            normalizer = _bytes(2, base64.b64decode(model["rules"], validate=True))
+            for field, switch in enumerate(("dummy_prefix", "fold_spaces", "escape_spaces"), 3):
+                normalizer += _integer(field, model[switch])
+            parts = [_piece(unknown, 0.0, _UNKNOWN)]
+            for i, (piece, score) in enumerate(zip(model["pieces"], model["scores"], strict=True)):
+                parts.append(_piece(piece, score, types.get(i, _NORMAL)))
+            parts.append(_bytes(2, _integer(3, _ALGORITHMS[model["algorithm"]]) + _bytes(45, unknown.encode())))
+            parts.append(_bytes(3, normalizer))
+            self._processor = SentencePieceProcessor(model_proto=b"".join(parts))
         except (ValueError, OverflowError, RuntimeError) as error:
             raise ValueError(str(error)) from None
 

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, final
 
-from glassformer.errors import ModelFileError, TextError, UsageError, nearest
+from glassformer.errors import MissingExtraError, ModelFileError, TextError, UsageError, nearest
 from glassformer.paper.settings import SideSettings, TokenKind
-from glassformer.text.checks import check_pieces
 from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
-from glassformer.text.segmenters import Bytes, Characters, Learned, Segmenter, Subwords, Words
+from glassformer.text.segmenters import BYTES, MARK, Learned, Segmenter, segmenter
 from glassformer.text.sentencepiece import sentencepiece
 from glassformer.text.vocabulary import Vocabulary
-
-_SEGMENTERS: dict[TokenKind, Callable[[list[str], Learned], Segmenter]] = {
-    "characters": Characters,
-    "words": Words,
-    "subwords": Subwords,
-    "bytes": Bytes,
-    "sentencepiece": sentencepiece,
-}
 
 _BATCH = 4096  # texts that are split at once; it limits memory and does not change the result
 
@@ -40,9 +31,12 @@ class Tokenizer:
         self.inputs = inputs
         self._learned = learned
         pieces = list(vocabulary.ordinary)
-        check_pieces(settings.kind, pieces, learned)
-        self._segmenter = _SEGMENTERS[settings.kind](pieces, learned)
-        if inputs and settings.kind == "sentencepiece":
+        _check_pieces(settings.kind, pieces, learned)
+        is_imported = settings.kind == "sentencepiece"
+        self._segmenter: Segmenter = (
+            sentencepiece(learned) if is_imported else segmenter(settings.kind, pieces, learned)
+        )
+        if inputs and is_imported:
             raise UsageError("a SentencePiece model has one input", got=listed(inputs), expected="one text")
         self._input_ids = dict(zip(input_keys(inputs), vocabulary.input_ids, strict=True)) if inputs else {}
 
@@ -69,18 +63,14 @@ class Tokenizer:
     def encode_many(self, texts: Sequence[str], *, where: Sequence[str] | None = None) -> list[list[int]]:
         """Return the ids of many texts, as `encode` does for one, but faster.
 
-        Raises TextError, which names text i by `where[i]` or else by its number from 1, and UsageError when `where` is
-        not as long as `texts`.
+        Raises TextError, which names text i by `where[i]` or else by its number from 1.
         """
-        if where is not None and len(where) != len(texts):
-            raise UsageError("each text needs a name of its own", got=f"{len(where)} names for {len(texts)} texts")
+        where = [f"text {row}" for row in range(1, len(texts) + 1)] if where is None else where
         if self.inputs:
-            return self._encode_inputs(texts, where or [f"text {row}" for row in range(1, len(texts) + 1)])
+            return self._encode_inputs(texts, where)
         encoded: list[list[int]] = []
         for start in range(0, len(texts), _BATCH):
-            batch = texts[start : start + _BATCH]
-            rows = range(start, start + len(batch))
-            names = [f"text {row + 1}" if where is None else where[row] for row in rows]
+            batch, names = texts[start : start + _BATCH], where[start : start + _BATCH]
             normalized = [normalize(text, self.settings, name) for text, name in zip(batch, names, strict=True)]
             encoded += map(self._ids, self._segmenter.split(normalized), batch, names)
         return encoded
@@ -96,20 +86,16 @@ class Tokenizer:
     def _encode_inputs(self, sources: Sequence[str], where: Sequence[str]) -> list[list[int]]:
         """Return the ids of sources with several inputs: the texts, then the symbols of each feature."""
         rows = [self._cells(source, name) for source, name in zip(sources, where, strict=True)]
-        only_text = self.without_inputs()
         encoded: list[list[int]] = [[] for _ in rows]
         for position, one in enumerate(self.inputs):
             cells = [row[position] for row in rows]
             if one.kind == "feature":
-                known: dict[str, list[int]] = {}  # few cells are different
-                for ids, cell, name in zip(encoded, cells, where, strict=True):
-                    if cell not in known:
-                        known[cell] = list(self._symbol_ids(one, cell, name))
-                    ids += known[cell]
-                continue
-            mark = [self._input_ids[one.name, None]] if position else []
-            for ids, text_ids in zip(encoded, only_text.encode_many(cells, where=where), strict=True):
-                ids += [*mark, *text_ids]
+                added = [self._symbol_ids(one, cell, name) for cell, name in zip(cells, where, strict=True)]
+            else:
+                added = self.without_inputs().encode_many(cells, where=where)
+            mark = [self._input_ids[one.name, None]] if one.kind == "text" and position else []
+            for ids, own in zip(encoded, added, strict=True):
+                ids += [*mark, *own]
         return encoded
 
     def names_of_inputs(self, source: str) -> list[str]:
@@ -133,17 +119,18 @@ class Tokenizer:
             )
         return cells
 
-    def _symbol_ids(self, feature: Input, cell: str, where: str) -> Iterator[int]:
-        """Yield the ids of the symbols of a cell. Raises TextError for an unknown one in a vocabulary without <unk>."""
-        for symbol in feature.symbols_of(cell):
-            token_id = self._input_ids.get((feature.name, symbol), self.vocabulary.unk_id)
-            if token_id is None:
-                raise TextError(
-                    f"the symbol {symbol!r} of the feature {feature.name!r} is not in the vocabulary",
-                    where=where or None,
-                    hint=nearest(symbol, feature.symbols),
-                )
-            yield token_id
+    def _symbol_ids(self, feature: Input, cell: str, where: str) -> list[int]:
+        """Return the ids of the symbols of a cell. Raises TextError for an unknown one without <unk>."""
+        symbols = feature.symbols_of(cell)
+        ids = [self._input_ids.get((feature.name, symbol), self.vocabulary.unk_id) for symbol in symbols]
+        if None in ids:
+            symbol = symbols[ids.index(None)]
+            raise TextError(
+                f"the symbol {symbol!r} of the feature {feature.name!r} is not in the vocabulary",
+                where=where or None,
+                hint=nearest(symbol, feature.symbols),
+            )
+        return ids  # type: ignore[return-value]  # none is None
 
     def frame(self, ids: Sequence[int]) -> list[int]:
         """Return the ids with <bos> before and <eos> after them; without <bos> where the settings say so."""
@@ -197,14 +184,11 @@ class Tokenizer:
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the written form of each id, special tokens included. Raises TextError for an invalid id."""
-        pieces, listed = self.vocabulary.pieces, list(ids)
-        try:
-            if min(listed, default=0) >= 0:
-                return [pieces[token_id] for token_id in listed]
-        except IndexError:
-            pass
-        invalid = next(token_id for token_id in listed if not 0 <= token_id < len(self))
-        raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
+        listed = list(ids)
+        invalid = next((token_id for token_id in listed if not 0 <= token_id < len(self)), None)
+        if invalid is not None:
+            raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
+        return [self.vocabulary.pieces[token_id] for token_id in listed]
 
     def unknown(self, text: str) -> list[str]:
         """Return the characters (or words) of the normalized text that are not in the vocabulary, in order.
@@ -278,3 +262,37 @@ class Tokenizer:
         except UsageError as error:
             what = f"the tokenizer in the model file is damaged: {error.what}"
             raise ModelFileError(what, got=error.got, expected=error.expected) from None
+
+
+def library() -> Any:
+    """Return the `tokenizers` library. Raises MissingExtraError when it is not installed."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise MissingExtraError("a subword vocabulary", package="tokenizers", extra="subwords") from None
+    return tokenizers
+
+
+def _check_pieces(kind: TokenKind, pieces: list[str], learned: Learned) -> None:
+    """Raise UsageError for pieces or learned values that a kind cannot have, MissingExtraError without its library."""
+    if kind == "bytes" and pieces != BYTES:
+        raise UsageError("the pieces are not the 256 bytes", got=f"{len(pieces)} pieces")
+    for piece in pieces if kind in ("characters", "words") else ():
+        if not (len(piece) == 1 if kind == "characters" else piece.split() == [piece]):
+            expected = "one character each" if kind == "characters" else "words without white space"
+            what = "a piece is not valid for this kind of tokenizer"
+            raise UsageError(what, got=repr(piece)[:80], expected=expected)
+    if kind != "subwords":
+        return
+    library()
+    if MARK not in pieces:
+        raise UsageError(f"the piece {MARK!r}, which represents a space, is missing")
+    known, merges = {*pieces, ""}, learned.get("merges", ())
+    for left, right in merges:
+        if not (left and right and {left, right, left + right} <= known):
+            raise UsageError("a merge has a piece that is not in the vocabulary", got=repr((left, right))[:80])
+    if len(set(map(tuple, merges))) < len(merges):
+        raise UsageError("a merge is repeated")
+    if "merges" not in learned and len(learned["scores"]) != len(pieces):
+        got, expected = str(len(learned["scores"])), str(len(pieces))
+        raise UsageError("the number of scores is not the number of pieces", got=got, expected=expected)

@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.fast import accelerate
 from glassformer.fast.dropout import drawing_from
 from glassformer.fast.loss import summed_losses
-from glassformer.fast.threads import OwnThreads, batch_parts, configure_memory, has_own_threads, one_thread
+from glassformer.fast.threads import batch_parts, configure_memory, one_thread, run_apart
 from glassformer.paper.model import Transformer
 from glassformer.paper.settings import Settings
 from glassformer.training.computation import Computation, Rows
@@ -28,25 +28,18 @@ class Accelerated(Computation):
     def __init__(self, model: Transformer, settings: Settings, device: torch.device) -> None:
         configure_memory(settings.training.batch_tokens * settings.model.d_model)
         super().__init__(accelerate(model, recompute=settings.training.recompute), settings, device)
-        self.has_own_threads = has_own_threads(settings, device)
-        self.own_threads = OwnThreads()
-        self.resume(None)
-
-    def resume(self, batch_parts_before: int | None) -> None:
-        if self.has_own_threads:
-            self.batch_parts = batch_parts_before or batch_parts(self.settings, self.device)
+        self.batch_parts, self.n_cores = batch_parts(settings, device), torch.get_num_threads()
 
     def threads(self) -> AbstractContextManager[object]:
-        return one_thread() if self.has_own_threads else nullcontext()
+        return one_thread() if self.batch_parts else nullcontext()
 
     def summed_losses(self, rows: TeacherForced, label_smoothing: float) -> tuple[Tensor, Tensor]:
         packed = rows.source, rows.source_lengths, rows.inputs, rows.targets, rows.target_lengths
         return summed_losses(self.model, *packed, label_smoothing)
 
-    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, n_tokens: int) -> Tensor:
-        n_parts = self.batch_parts or 1
+    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, n_parts: int) -> Tensor:
         if not 1 < n_parts <= len(rows):
-            return super().add_gradient(losses, rows, n_tokens)
+            return super().add_gradient(losses, rows, n_parts)
         parameters = list(self.model.parameters())
         seeds = torch.randint(2**62, (n_parts,)).tolist()
 
@@ -55,7 +48,7 @@ class Accelerated(Computation):
                 loss, sums = losses(rows[part::n_parts])
             return torch.autograd.grad(loss, parameters, allow_unused=True), sums
 
-        parts = self.own_threads.run(gradient, range(n_parts), n_tokens)
+        parts = run_apart(gradient, n_parts, min(n_parts, self.n_cores))
         for gradients, _ in parts:  # in this order, whichever was ready first
             for parameter, of_part in zip(parameters, gradients, strict=True):
                 if of_part is not None:

@@ -28,7 +28,9 @@ class Position:
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
     the number of validations since the best one, `right` that of the last ones in a row with every answer right and no
-    lower loss. `rate_factor`, `max_tokens` and `batch_parts` are those of the `Updater`.
+    lower loss. `rate_factor` multiplies the learning rate of the schedule. `max_tokens` limits the tokens of a part of
+    a batch (padded, the longer side) once one did not fit into memory. `batch_parts` is the number of parts that are
+    computed at the same time; None where they are not.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -44,10 +46,6 @@ class Position:
     rate_factor: float = 1.0
     max_tokens: int | None = None
     batch_parts: int | None = None
-
-    def go_to(self, other: Position) -> None:
-        """Take the values of another position."""
-        vars(self).update(vars(other))
 
 
 class SavedRun(BaseModel):
@@ -79,26 +77,20 @@ def save_resume(
 
     All processes of a run must call it, and the first one writes.
     """
-    gathered = processes.gather(_random_states(_device_of(model)))
+    device = next(model.parameters()).device
+    states = {"random.cpu": torch.get_rng_state().numpy()}
+    if device.type == "cuda":
+        states["random.cuda"] = torch.cuda.get_rng_state(device).numpy()
+    gathered = processes.gather(states)
     if not processes.is_first:
         return
     tensors = {f"model.{name}": value.detach().cpu().numpy() for name, value in model.named_parameters()}
-    for (name, _), state in zip(model.named_parameters(), _states(optimizer), strict=True):
+    for name, parameter in model.named_parameters():
+        state = optimizer.state.get(parameter, {})
         tensors |= {f"adam.{key}.{name}": torch.as_tensor(value).cpu().numpy() for key, value in state.items()}
     for rank, states in enumerate(gathered):
         tensors |= {f"{name}.{rank}" if rank else name: state for name, state in states.items()}
     write_tensors(path, RESUME_FORMAT, tensors, run.model_dump(mode="json"), previous=_previous(path))
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-def _random_states(device: torch.device) -> Arrays:
-    states = {"random.cpu": torch.get_rng_state().numpy()}
-    if device.type == "cuda":
-        states["random.cuda"] = torch.cuda.get_rng_state(device).numpy()
-    return states
 
 
 def read_resume(path: Path) -> SavedRun:
@@ -149,7 +141,7 @@ def load_resume(
     own = f".{processes.rank}" if processes.rank else ""
     if f"random.cpu{own}" in tensors:
         torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{own}"]))
-    if f"random.cuda{own}" in tensors and (device := _device_of(model)).type == "cuda":
+    if f"random.cuda{own}" in tensors and (device := next(model.parameters()).device).type == "cuda":
         torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]), device)
     return saved_run
 
@@ -184,7 +176,3 @@ def _read(path: Path) -> tuple[Arrays, SavedRun]:
         place, got, expected = first_fault(error)
         what = f"{place!r} in the resume file is not valid"
         raise ModelFileError(what, where=str(path), got=got, expected=expected) from None
-
-
-def _states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    return [optimizer.state.get(parameter, {}) for group in optimizer.param_groups for parameter in group["params"]]

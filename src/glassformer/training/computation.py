@@ -18,18 +18,13 @@ Rows = NDArray[np.int64]
 
 
 class Computation:
-    """The losses of some rows and their gradients, by the paper's model as it is.
-
-    `batch_parts` is the number of parts of a batch that are computed at the same time; None where it has no parts.
-    """
+    """The losses of some rows and their gradients, by the paper's model as it is."""
 
     batch_parts: int | None = None
+    """The number of parts of a batch that are computed at the same time in a new run; None where it has no parts."""
 
     def __init__(self, model: Transformer, settings: Settings, device: torch.device) -> None:
         self.model, self.settings, self.device = model, settings, device
-
-    def resume(self, batch_parts: int | None) -> None:
-        """Compute batches in the parts of an interrupted run."""
 
     def threads(self) -> AbstractContextManager[object]:
         """Return the context in which an update is computed."""
@@ -43,12 +38,9 @@ class Computation:
         self,
         losses: Callable[[Rows], tuple[Tensor, Tensor]],
         rows: Rows,
-        n_tokens: int,  # noqa: ARG002  (it is how much work the rows are)
+        n_parts: int,  # noqa: ARG002
     ) -> Tensor:
-        """Add the gradient of some rows to the parameters; return what else `losses` returns for them.
-
-        `losses` returns the loss of some rows and their sums.
-        """
+        """Add the gradient of some rows to the parameters, and return their sums. `losses` returns loss and sums."""
         loss, sums = losses(rows)
         loss.backward()  # type: ignore[no-untyped-call]
         return sums

@@ -57,20 +57,15 @@ class TensorBoard:
         if self._file is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = EventsWriter(str(self.folder / "events"))
-        numbers = [(name, value) for name, value in _scalars(event).items() if math.isfinite(value)]
-        for name, value in numbers:
-            self._file.write_event(FileEvent(wall_time=time.time(), step=event.step, summary=scalar(name, value)))
+        numbers: dict[str, float] = {}
+        if isinstance(event, Progress):
+            names = ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second")
+            numbers = {f"train/{name}": getattr(event, name) for name in names}
+        elif isinstance(event, Validated):
+            numbers = {"valid/loss": event.loss, f"valid/{event.metric}": event.value}
+        for name, value in numbers.items():
+            if math.isfinite(value):
+                self._file.write_event(FileEvent(wall_time=time.time(), step=event.step, summary=scalar(name, value)))
         self._file.flush()
         if isinstance(event, Finished | Stopped):
             self._file.close()
-
-
-def _scalars(event: Event) -> dict[str, float]:
-    """The numbers of an event by their name in the log."""
-    match event:
-        case Progress():
-            names = ("loss", "perplexity", "learning_rate", "gradient_norm", "tokens_per_second")
-            return {f"train/{name}": getattr(event, name) for name in names}
-        case Validated():
-            return {"valid/loss": event.loss, f"valid/{event.metric}": event.value}
-    return {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -34,7 +36,7 @@ from glassformer.training.events import (
     Stopped,
     Validated,
 )
-from glassformer.training.meter import Clock, Meter, Update
+from glassformer.training.meter import Meter, Update
 from glassformer.training.output import Output, best_model, kept_weights
 from glassformer.training.prepare import Prepared
 from glassformer.training.processes import Processes
@@ -94,7 +96,7 @@ class Run:
         self.settings, self._start = prepared.settings, start
         self.updater = first_updater(prepared, device, start, processes)
         self.model = self.updater.model
-        self.position = Position()
+        self.position = self.updater.position
         self.changes = changes
         self.validator = Validator(prepared, self.updater.computation, processes)
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
@@ -156,35 +158,32 @@ class Run:
 
     def _events(self) -> Iterator[Event]:
         yield self._started()
-        position, validate_every = self.position, self.settings.training.validate_every
-        clock, self._meter = Clock(position.seconds), Meter()
-        self._agree(clock)
+        position, training, updates = self.position, self.settings.training, self._updates()
+        snapshots = {training.steps >> i for i in range(1, training.keep_snapshots + 1)}
+        self._started_at, self._meter = time.perf_counter() - position.seconds, Meter()
+        self._agree()
         reason = self._reason_to_end()
         while reason is None and not self._is_stopping:
-            for batches in self._rest_of_epoch():
-                self.update(batches)
-                if (limit := self.updater.max_tokens) is not None and limit != position.max_tokens:
-                    position.max_tokens = limit
-                    yield Split(position.step, position.seconds, limit)
-                if position.step in self._snapshots:
-                    self.output.snapshot(get_weights(self.model), position.step)
-                is_time = self._agree(clock)
-                reason = self._reason_to_end()
-                is_due = position.step % validate_every == 0 or reason is not None
-                if is_due or is_time:
-                    yield from self._progress()
-                if self._meter.skipped_in_a_row >= MAX_SKIPPED:
-                    yield self._restore()
-                    reason = None
-                    break
-                if is_due:
-                    validated = self._validate()
-                    self._agree(clock)
-                    yield from (validated, self._save())  # saved before either is yielded: the caller may fail
-                    self._meter.restart()
-                    reason = reason or self._reason_to_end()
-                if reason is not None or self._is_stopping:
-                    break
+            limit = position.max_tokens
+            self.update(next(updates))
+            if position.max_tokens is not None and position.max_tokens != limit:
+                yield Split(position.step, position.seconds, position.max_tokens)
+            if position.step in snapshots:
+                self.output.snapshot(get_weights(self.model), position.step)
+            is_time = self._agree()
+            reason = self._reason_to_end()
+            is_due = position.step % training.validate_every == 0 or reason is not None
+            if is_due or is_time:
+                yield from self._progress()
+            if self._meter.skipped_in_a_row >= MAX_SKIPPED:
+                yield self._restore()
+                reason = None
+            elif is_due:
+                validated = self._validate()
+                self._agree()
+                yield from (validated, self._save())  # saved before either is yielded: the caller may fail
+                self._meter.restart()
+                reason = reason or self._reason_to_end()
         if reason is None:
             yield Stopped(position.step, position.seconds, self._save().path)
             return
@@ -214,26 +213,29 @@ class Run:
         """Whether all processes know that the run is to stop."""
         return self._stopping or (self.processes.count == 1 and self._asked_to_stop)
 
-    def _agree(self, clock: Clock) -> bool:
+    def _agree(self) -> bool:
         """Take time from the first process, and stop when any was asked to; return whether to report progress."""
         is_first = self.processes.is_first
         seconds, is_time, stops = self.processes.sum_numbers(
-            clock.seconds if is_first else 0.0,
+            time.perf_counter() - self._started_at if is_first else 0.0,
             is_first and self._meter.seconds >= PROGRESS_SECONDS,
             self._asked_to_stop,
         )
         self.position.seconds, self._stopping = seconds, stops > 0
         return is_time > 0
 
-    def _rest_of_epoch(self) -> Iterator[list[NDArray[np.int64]]]:
-        """Yield the batches of each remaining update of this epoch; the position advances before each update."""
-        position, accumulate = self.position, self.settings.training.accumulate
-        plan = batches_of_epoch(self.prepared.train, self.settings.training, position.epoch)
-        for first in range(position.batch, len(plan), accumulate):
-            position.batch = first + accumulate
+    def _updates(self) -> Iterator[list[NDArray[np.int64]]]:
+        """Yield the batches of each update from the position on, without end; it advances before each update."""
+        position, training = self.position, self.settings.training
+        epoch, plan = -1, list[NDArray[np.int64]]()
+        while True:
+            if position.epoch != epoch:
+                epoch, plan = position.epoch, batches_of_epoch(self.prepared.train, training, position.epoch)
+            first = position.batch
+            position.batch += training.accumulate
             if position.batch >= len(plan):
-                position.epoch, position.batch = position.epoch + 1, 0
-            yield plan[first : first + accumulate]
+                position.epoch, position.batch = epoch + 1, 0
+            yield plan[first : first + training.accumulate]
 
     def _reason_to_end(self) -> str | None:
         training, position = self.settings.training, self.position
@@ -249,8 +251,7 @@ class Run:
 
     def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
         """Update the weights with the rows of some batches: one step."""
-        sums = self.updater.update(batches, self.position.step + 1, self.position.seconds)
-        self.position.step += 1
+        sums = self.updater.update(batches)
         self._meter.updates.append(Update(self.position.step, batches, sums))
         return sums
 
@@ -261,8 +262,8 @@ class Run:
 
         Raises DivergedError when that was done `MAX_RESTORED` times.
         """
-        position = self.position
-        seconds, factor, limit = position.seconds, position.rate_factor / 2, position.max_tokens
+        before = replace(self.position)
+        factor = before.rate_factor / 2
         if factor < 2.0**-MAX_RESTORED:
             raise self._diverged()
         if self.processes.from_first(self.directory.resume.exists()):
@@ -271,45 +272,26 @@ class Run:
             set_weights(self.model, get_weights(initial_model(self.prepared, self._start)))
             self.processes.seed_apart(self.settings.training.seed)
             self.updater.optimizer.state.clear()
-            position.go_to(Position())
-        position.seconds, position.rate_factor, position.max_tokens = seconds, factor, limit
-        self.updater.take(position)
+            self.updater.go_to(Position())
+        position = self.position
+        position.seconds, position.rate_factor, position.max_tokens = before.seconds, factor, before.max_tokens
         self._meter.skipped_in_a_row = 0
         return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
 
-    def _skipped(self, update: Update) -> Skipped:
-        sources = self.prepared.train.source
-        rows = np.concatenate(update.batches)
-        texts = [
-            self.prepared.source_tokenizer.decode(sources.packed(rows[i : i + 1]).tolist())
-            for i in range(min(3, len(rows)))
-        ]
-        return Skipped(update.step, self.position.seconds, len(rows), tuple(texts))
-
     # Events and files
-
-    @property
-    def _snapshots(self) -> set[int]:
-        """The steps after which a snapshot of the weights is kept."""
-        training = self.settings.training
-        return {step for i in range(1, training.keep_snapshots + 1) if (step := training.steps >> i)}
 
     def _progress(self) -> Iterator[Event]:
         """Yield the means since the last time, and each update that was skipped."""
-        reading = self._meter.read()
-        for update in reading.skipped:
-            yield self._skipped(update)
-        if reading.n_tokens:
-            yield Progress(
-                self.position.step,
-                self.position.seconds,
-                epoch=self.position.epoch,
-                loss=reading.loss,
-                perplexity=math.exp(min(700.0, reading.plain)),
-                learning_rate=self.updater.learning_rate,
-                gradient_norm=reading.norm,
-                tokens_per_second=reading.tokens_per_second,
-            )
+        position = self.position
+        means, skipped = self._meter.read()
+        for update in skipped:
+            rows, sources = np.concatenate(update.batches), self.prepared.train.source
+            ids = [sources.packed(rows[i : i + 1]).tolist() for i in range(min(3, len(rows)))]
+            texts = tuple(map(self.prepared.source_tokenizer.decode, ids))
+            yield Skipped(update.step, position.seconds, len(rows), texts)
+        if means:
+            rate = self.updater.learning_rate
+            yield Progress(position.step, position.seconds, epoch=position.epoch, learning_rate=rate, **means)
 
     def _diverged(self) -> DivergedError:
         return DivergedError(
@@ -353,7 +335,9 @@ class Run:
         if metrics.chosen is None or not is_done:
             kept = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
-            calibration = self._from_first(lambda: self._calibrate(weights))
+            calibration = self._from_first(
+                lambda: self.prepared.calibrate(self.prepared.model_file(weights, Metrics()), str(self.device))
+            )
             self.output.chosen(weights, metrics, errors, calibration)
         assert metrics.value is not None
         assert metrics.chosen is not None
@@ -364,9 +348,6 @@ class Run:
         )
         self.output.card(finished)
         return finished
-
-    def _calibrate(self, weights: Arrays) -> Calibration | None:
-        return self.prepared.calibrate(self.prepared.model_file(weights, Metrics()), str(self.device))
 
     def _best(self) -> tuple[Arrays, Metrics, Calibration | None, bool]:
         """Read the best weights, their records, and whether the weights of the run were chosen before."""
@@ -382,12 +363,10 @@ class Run:
         saved = load_resume(self.directory.resume, self.model, self.updater.optimizer, self.processes)
         if saved.damage:
             self.output.restore_previous()
-        self.position.go_to(saved.position)
-        self.updater.take(self.position)
+        self.updater.go_to(saved.position)
 
     def _save(self) -> Saved:
         path, prepared = self.directory.resume, self.prepared
-        self.position.batch_parts = self.updater.computation.batch_parts
         saved = SavedRun(
             position=self.position,
             data=dict(prepared.tables),

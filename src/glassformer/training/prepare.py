@@ -92,8 +92,7 @@ class Prepared:
         self, tensors: dict[str, Any], metrics: Metrics, calibration: Calibration | None = None
     ) -> ModelFile:
         """A model of this preparation with the given weights."""
-        sides = self.source_tokenizer, self.target_tokenizer
-        return ModelFile(self.settings, *sides, tensors, self.data, metrics, calibration=calibration)
+        return ModelFile(self.settings, *self.tokenizers, tensors, self.data, metrics, calibration=calibration)
 
     def calibrate(self, model_file: ModelFile, device: str) -> Calibration | None:
         """Calibrate a model of this preparation on the held-out rows; None if they have too few sources."""
@@ -132,7 +131,9 @@ def prepare(
     Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
     that more than half of them exceed, tokens of which too many are unknown.
     """
-    _check_rows(table)
+    if len(table.pairs) < 2:
+        got, expected = f"{len(table.pairs)} usable row", "at least 2, and some hundred to learn anything"
+        raise TableError("one row is not enough to train on", where=table.path, got=got, expected=expected)
     data = settings.data
     hashes = source_hashes(table.pairs)
     held_out = np.empty(0, np.int64)
@@ -144,7 +145,8 @@ def prepare(
         if read is not None:
             ledger.include(read.ledger)
 
-    is_sampled = tokenizers is None and _is_sampled(len(others), settings)
+    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
+    is_sampled = tokenizers is None and len(others) > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
     notes = (_SAMPLED.format(LEARNED_ROWS, len(others)),) if is_sampled else ()
     sample = others[spread(len(others), LEARNED_ROWS)] if is_sampled else others
     tokenizers = _tokenizers(table, sample, settings, tokenizers, grow=grow)
@@ -158,7 +160,9 @@ def prepare(
     held = encode(validated, rows, tokenizers, settings)
     _record_too_long(held, validated, settings, ledger)
     valid_pairs = [validated.pairs[row] for row in rows.tolist() if row not in held.left_out]
-    _check_rows_left(train, table.path, ledger)
+    if not len(train):
+        hint = "raise data.max_source_length or data.max_target_length"
+        raise TableError("no row is left to train on", where=table.path, got=ledger.summary(), hint=hint)
     trained = TrainedSources(np.unique(np.delete(hashes, [*held_out.tolist(), *encoded.left_out])))
     trained = trained if earlier is None else trained | earlier
     overlaps = [Overlap.of(trained, valid.path if valid else "", valid_pairs)] if valid_pairs else []
@@ -180,26 +184,6 @@ def prepare(
         notes,
         tables,
     )
-
-
-def _check_rows(table: Table) -> None:
-    if len(table.pairs) < 2:
-        raise TableError(
-            "one row is not enough to train on",
-            where=table.path,
-            got=f"{len(table.pairs)} usable row",
-            expected="at least 2, and some hundred to learn anything",
-        )
-
-
-def _check_rows_left(train: Corpus, path: str, ledger: Ledger) -> None:
-    if not len(train):
-        raise TableError(
-            "no row is left to train on",
-            where=path,
-            got=ledger.summary(),
-            hint="raise data.max_source_length or data.max_target_length",
-        )
 
 
 def _training_data(
@@ -285,8 +269,3 @@ def _tokenizers(
     return (
         learn_both(pairs, settings.tokens, table.inputs) if given is None else grow_both(given, pairs, settings.tokens)
     )
-
-
-def _is_sampled(n_rows: int, settings: Settings) -> bool:
-    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
-    return n_rows > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)

@@ -32,11 +32,7 @@ class Sums(NamedTuple):
 
 
 class Updater:
-    """Updates the weights of a model, from rows of one corpus.
-
-    `max_tokens` limits the tokens of a part of a batch (padded, the longer side) once a batch did not fit into memory;
-    None before. `rate_factor` multiplies the learning rate of the schedule.
-    """
+    """Updates the weights of a model, from rows of one corpus. `position` is that of the run."""
 
     def __init__(
         self,
@@ -59,21 +55,21 @@ class Updater:
             fused=device.type in ("cpu", "cuda"),
         )
         avoid_cudnn(device)
-        self.max_tokens: int | None = None
-        self.rate_factor = 1.0
+        self.position = Position()
+        self.go_to(Position())
 
-    def take(self, position: Position) -> None:
-        """Continue as the run did at a position."""
-        self.rate_factor, self.max_tokens = position.rate_factor, position.max_tokens
-        self.computation.resume(position.batch_parts)
+    def go_to(self, position: Position) -> None:
+        """Continue as the run did at a position: with the same parts of a batch, where batches have parts."""
+        parts = self.computation.batch_parts
+        vars(self.position).update(vars(position), batch_parts=parts and (position.batch_parts or parts))
 
     @property
     def learning_rate(self) -> float:
         """The rate of the last update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def update(self, batches: Sequence[NDArray[np.int64]], step: int, seconds: float = 0.0) -> Sums:
-        """Make update `step` (from 1), after `seconds` of training, with the mean gradient over all its tokens.
+    def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
+        """Make the next update, with the mean gradient over all its tokens.
 
         When loss or gradient is not finite, weights and optimizer stay as they are. A batch that does not fit into
         memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
@@ -82,18 +78,20 @@ class Updater:
         with self.computation.threads():
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
-            losses = self._accumulate(batches, n_tokens, step)
+            losses = self._accumulate(batches, n_tokens)
             self.processes.sum_gradients(self.model.parameters())
             smoothed, plain = self.processes.sum_(torch.stack(losses).sum(dim=0)).unbind()
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm or math.inf)
-            self._step(torch.isfinite(norm) & torch.isfinite(smoothed), step, seconds)
+            self.position.step += 1
+            self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
         return Sums(smoothed, plain, norm, n_tokens)
 
-    def _step(self, is_finite: Tensor, step: int, seconds: float) -> None:
+    def _step(self, is_finite: Tensor) -> None:
         """Change the weights, if all is finite. A device decides that by itself: nothing waits for it."""
-        rate = learning_rate(step, self.settings.training, self.settings.model.d_model, seconds)
+        now, settings = self.position, self.settings
+        rate = learning_rate(now.step, settings.training, settings.model.d_model, now.seconds)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate_factor * rate
+            group["lr"] = now.rate_factor * rate
         if self.optimizer.defaults["fused"]:
             self.optimizer.found_inf = (~is_finite).float()  # type: ignore[attr-defined]  # as torch.amp.GradScaler does
             self.optimizer.step()
@@ -101,7 +99,7 @@ class Updater:
             self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def _accumulate(self, batches: Sequence[NDArray[np.int64]], n_tokens: int, step: int) -> list[Tensor]:
+    def _accumulate(self, batches: Sequence[NDArray[np.int64]], n_tokens: int) -> list[Tensor]:
         """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
         while True:
             shares = [share(rows, self.processes.rank, self.processes.count) for rows in batches]
@@ -113,8 +111,15 @@ class Updater:
                     raise
                 largest = max((rows for rows, _ in parts), key=lambda rows: (self._tokens_of(rows), -len(rows)))
                 if len(largest) == 1:
-                    raise self._too_large(largest, step) from error
-                self.max_tokens = max(self._tokens_of(largest) // 2, *(self._longest(rows) for rows, _ in parts))
+                    raise RunError(
+                        f"not enough memory on {self.device} for a single row",
+                        where=f"step {self.position.step + 1:,}",
+                        got=f"{self._longest(largest):,} tokens on its longer side",
+                        hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
+                        "data.max_source_length and data.max_target_length",
+                    ) from error
+                of_one = max(self._longest(rows) for rows, _ in parts)
+                self.position.max_tokens = max(self._tokens_of(largest) // 2, of_one)
             self.optimizer.zero_grad()  # a part of the gradient may be there already
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -125,7 +130,7 @@ class Updater:
         `weight` is 0 for rows that do not count.
         """
         return self.computation.add_gradient(
-            lambda part: self._losses(part, n_tokens, weight), rows, self._tokens_of(rows)
+            lambda part: self._losses(part, n_tokens, weight), rows, self.position.batch_parts or 1
         )
 
     def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
@@ -140,7 +145,8 @@ class Updater:
 
     def _parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Split the rows of a batch so that no part has more than `max_tokens`, but for a single row."""
-        if self.max_tokens is None or len(rows) == 1 or self._tokens_of(rows) <= self.max_tokens:
+        limit = self.position.max_tokens
+        if limit is None or len(rows) == 1 or self._tokens_of(rows) <= limit:
             return [rows]
         half = len(rows) // 2
         return self._parts(rows[:half]) + self._parts(rows[half:])
@@ -151,15 +157,6 @@ class Updater:
     def _tokens_of(self, rows: NDArray[np.int64]) -> int:
         """Return the padded tokens of the longer side of some rows, which training.batch_tokens limits in a batch."""
         return len(rows) * self._longest(rows)
-
-    def _too_large(self, rows: NDArray[np.int64], step: int) -> RunError:
-        return RunError(
-            f"not enough memory on {self.device} for a single row",
-            where=f"step {step:,}",
-            got=f"{self._longest(rows):,} tokens on its longer side",
-            hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
-            "data.max_source_length and data.max_target_length",
-        )
 
 
 def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.int64], float]:

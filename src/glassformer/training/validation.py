@@ -155,19 +155,17 @@ class Validator:
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return ids and score of the best answer to each source; each process searches some of them."""
         rank, count = self.processes.rank, self.processes.count
-        engine = self._engine()
+        model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
+        engine: Engine  # a new one, because the weights have changed
+        if device == CPU:
+            engine = NumPyEngine([prepare(self.prepared.settings.model, get_weights(model))], target)
+        else:
+            from glassformer.inference.engines.torch import TorchEngine
+
+            engine = TorchEngine.of([model], target, device)
         found = search(engine, sources[rank::count], decoding, max_new_tokens)
         parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
         return [parts[row % count][row // count] for row in range(len(sources))]
-
-    def _engine(self) -> Engine:
-        """Return a new engine, because the weights have changed."""
-        model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
-        if device == CPU:
-            return NumPyEngine([prepare(self.prepared.settings.model, get_weights(model))], target)
-        from glassformer.inference.engines.torch import TorchEngine
-
-        return TorchEngine.of([model], target, device)
 
     def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:
         """Pair each answer with the nearest reference of its source: an answer is right when the two are equal."""

@@ -86,8 +86,7 @@ def of_pytorch(model: Transformer, layer: int, source: list[int], target: list[i
     found: list[Any] = []
     attention: Any = model.decoder[layer].cross_attention
     attention.register_forward_pre_hook(lambda _module, inputs: found.extend(inputs[:2]))
-    visible = torch.ones(1, len(source), dtype=torch.bool)
-    model.decode(torch.tensor([target[:-1]]), model.encode(torch.tensor([source]), visible), visible)
+    model(torch.tensor([source]), torch.tensor([target[:-1]]))
     query, key = (
         projection(tokens).unflatten(2, (attention.n_heads, -1)).transpose(1, 2)
         for projection, tokens in ((attention.w_q, found[0]), (attention.w_k, found[1]))

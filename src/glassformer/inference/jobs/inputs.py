@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from glassformer.data.cells import Kind
+from glassformer.data.delimited import Row
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
-from glassformer.data.source import InputRow
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Source
 from glassformer.paper.settings import DataSettings
@@ -88,7 +88,7 @@ class Input:
         """Whether a damaged row is an error, and not an empty row."""
         return self.column is None or self.data.bad_rows == "stop"
 
-    def job_rows(self, opened: OpenRows, rows: Sequence[InputRow]) -> list[JobRow]:
+    def job_rows(self, opened: OpenRows, rows: Sequence[Row]) -> list[JobRow]:
         """Return rows as those of a job; a blank or skipped row has empty cells.
 
         Raises TableError for damaged rows that are not skipped.
@@ -103,7 +103,7 @@ class Input:
             found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), prefix))
         return found
 
-    def _given(self, row: InputRow) -> Source:
+    def _given(self, row: Row) -> Source:
         """Return the text of a row, or the cells of its inputs, whatever they hold."""
         if not self.inputs:
             return row.cells[0] if row.cells else ""

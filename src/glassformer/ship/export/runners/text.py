@@ -12,26 +12,17 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from segmenters import SPECIALS, Bytes, Characters, Segmenter, Subwords, Words
+from segmenters import SPECIALS, Segmenter, segmenter
 
 
 class InputError(Exception):
     """A text that the model cannot take, or a file that is not an export."""
 
 
-SEGMENTERS: dict[str, type[Segmenter]] = {
-    "characters": Characters,
-    "words": Words,
-    "bytes": Bytes,
-    "subwords": Subwords,
-}
-"""Kind of token -> its segmenter; that of SentencePiece is a file of its own."""
-
-
 def segmenter_of(saved: dict[str, Any]) -> Segmenter:
     if saved["kind"] == "sentencepiece":
-        return import_module("sentencepiece_cut").Cutter(**saved["sentencepiece"])
-    return SEGMENTERS[saved["kind"]](saved["pieces"], saved)
+        return import_module("sentencepiece_cut").Cutter(saved["sentencepiece"])
+    return segmenter(saved["kind"], saved["pieces"], saved)
 
 
 class Tokenizer:
