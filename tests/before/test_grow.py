@@ -64,7 +64,7 @@ def test_logits_of_old_tokens_and_old_answers_are_unchanged_before_training(old,
     ids = [torch.tensor([before.source_tokenizer.frame(before.source_tokenizer.encode(PAIRS[0][0]))])]
     ids.append(torch.tensor([before.target_tokenizer.frame(before.target_tokenizer.encode(PAIRS[0][1]))]))
     with torch.no_grad():
-        one, two = (build_model(file)(ids[0], None, ids[1]) for file in (before, grown))
+        one, two = (build_model(file)(ids[0], ids[1]) for file in (before, grown))
     n_old, new = len(before.target_tokenizer), two[..., len(before.target_tokenizer) :]
     torch.testing.assert_close(two[..., :n_old], one, atol=1e-5, rtol=1e-5)
     assert new.shape[-1] >= 1

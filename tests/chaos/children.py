@@ -78,12 +78,12 @@ def _outcome(work: Callable[[int], str | None], number: int) -> tuple[str, str, 
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins again
     try:
         wrong = work(number)
+        kind, text = (RIGHT, "") if wrong is None else (WRONG, wrong)
     except GlassformerError as error:
-        message = str(error)
-        return REFUSED, message, _peak() - before
+        kind, text = REFUSED, str(error)
     except BaseException:  # what else comes out of it is what the test looks for
-        return WRONG, traceback.format_exc(), _peak() - before
-    return (RIGHT, "", _peak() - before) if wrong is None else (WRONG, wrong, _peak() - before)
+        kind, text = WRONG, traceback.format_exc()
+    return kind, text, _peak() - before
 
 
 def _pages(column: int) -> int:

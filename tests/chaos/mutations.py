@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 BLOCKS = (1, 4, 8, 64, 512, 4096)  # bytes of words, sectors and pages, which are lost or written twice at once
-WAYS = ("bit", "bits", "truncate", "append", "insert", "duplicate", "delete", "zero", "copy", "length")
+WAYS = ("bits", "truncate", "append", "insert", "duplicate", "delete", "zero", "copy", "length")
 """Ways to damage a file. The last one, another length of the header, is for safetensors."""
 
 HOSTILE_VALUES: tuple[Callable[[Random], Any], ...] = (
@@ -37,15 +37,10 @@ def damaged(content: bytes, number: int, *, is_tensors: bool) -> tuple[str, byte
         start = drawn.randrange(len(found))
         return slice(start, min(len(found), start + drawn.choice(BLOCKS)))
 
-    def flip() -> None:
-        found[drawn.randrange(len(found))] ^= 1 << drawn.randrange(8)
-
     match way:
-        case "bit":
-            flip()
         case "bits":
-            for _ in range(drawn.randint(2, 50)):
-                flip()
+            for _ in range(drawn.choice([1, 2, 50])):
+                found[drawn.randrange(len(found))] ^= 1 << drawn.randrange(8)
         case "truncate":
             del found[drawn.randrange(len(found)) :]
         case "append":

@@ -43,26 +43,11 @@ class Doors:
         self.original, self.path = folder / f"{kind}.safetensors", folder / "mutated.safetensors"
         small_model(kind).save(self.original)
         self.size = self.original.stat().st_size
-        self.made = ModelFile.load(self.original)
-        self.answers = self.answer(Translator(self.made, device="cpu"))
+        self.answers = self.answer(Translator.load(self.original, device="cpu"))
 
     @staticmethod
     def answer(translator: Translator) -> list[Any]:
         return [one.to_json() for one in translator.translate(SOURCES)]
-
-    def difference(self, loaded: ModelFile) -> str | None:
-        """Return what differs between a model and the right one, to the last bit; None: nothing."""
-        made = self.made
-        if loaded.tensors.keys() != made.tensors.keys():
-            return "the names of the tensors"
-        for name, array in made.tensors.items():
-            if loaded.tensors[name].tobytes() != array.tobytes() or loaded.tensors[name].shape != array.shape:
-                return f"the tensor {name}"
-        ours, theirs = ([one.settings, one.data, one.metrics, one.versions] for one in (made, loaded))
-        if ours != theirs:
-            return "the settings or records"
-        same_tokens = loaded.source_tokenizer.to_dict() == made.source_tokenizer.to_dict()
-        return None if same_tokens else "the tokenizers"
 
     def translate(self, number: int) -> str | None:
         """Load a file that was damaged after it was written, and translate."""
@@ -71,8 +56,9 @@ class Doors:
             name, content = mutated(content, number, is_tensors=True)
         self.path.write_bytes(content)
         translator = Translator.load(self.path, device="cpu")
-        if (difference := self.difference(translator.model_file)) is not None:
-            return f"{name}: {difference}"
+        translator.model_file.save(self.path)
+        if self.path.read_bytes() != self.original.read_bytes():
+            return f"{name}: another model"
         return None if self.answer(translator) == self.answers else f"{name}: other answers"
 
     def signed(self, number: int) -> str | None:

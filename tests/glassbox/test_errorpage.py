@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.glassbox.coverage import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, coverage_plot
 from glassformer.glassbox.errorpage import Measured, error_page
 from glassformer.inference.failures import find_failures
-from glassformer.inference.metrics import Item, Share
+from glassformer.inference.metrics import Item
 from glassformer.inference.translator import Translation
 from glassformer.text.inputs import Input, compose
 from tests.browser import chromium
@@ -118,19 +117,6 @@ def test_a_table_of_right_answers_alone_says_so() -> None:
     assert "Worst answers" not in found.text
     assert "Most doubtful answers" in found.text
     assert "The answers of lowest score, right or wrong." in found.text
-
-
-def test_the_plot_of_coverage_has_the_points_of_a_hand_computed_case() -> None:
-    """Of 20 answers with 0.96 three are wrong, of 20 with 0.6 ten: 17 of 20 right, and 27 of 40."""
-    judged = [(0.96, i >= 3) for i in range(20)] + [(0.6, i < 10) for i in range(20)]
-    _, plot = coverage_plot(judged[::-1])
-    curve, promised = (plot.find(f"polyline[@class='{kind}']").get("points").split() for kind in ("curve", "promised"))  # type: ignore[union-attr]
-    lowest = Share(27, 40).low
-    x = [LEFT + (WIDTH - LEFT - RIGHT) * part for part in (0.5, 1.0)]
-    y = [TOP + (HEIGHT - TOP - BOTTOM) * (1 - share) / (1 - lowest) for share in (0.85, 27 / 40, 0.96, 0.78)]
-    found = [float(number) for point in (*curve, *promised) for number in point.split(",")]
-    assert found == pytest.approx([x[0], y[0], x[1], y[1], x[0], y[2], x[1], y[3]], abs=0.06)
-    assert [text.text for text in plot.findall("text")][-2:] == ["0.5", "0.95"]
 
 
 def test_wrong_answers_that_only_add_tokens_have_no_confusions() -> None:

@@ -98,6 +98,7 @@ def test_ends_of_lines_inside_a_text_and_a_last_line_that_was_cut_off_do_no_harm
     ("content", "got"),
     [
         ("not json", "Expecting value"),
+        ("\udcff", "not UTF-8"),
         ("[1, 2]", "[1, 2]"),
         ("[" * 100_000, ""),
         ("1" * 5000, ""),
@@ -113,17 +114,12 @@ def test_ends_of_lines_inside_a_text_and_a_last_line_that_was_cut_off_do_no_harm
     ],
 )
 def test_a_line_of_the_history_that_is_not_an_event_is_named(case, folder, content, got):
-    (folder / "history.jsonl").write_text('{"event": "started", "step": 0}\n\n' + content + "\n", encoding="utf-8")
+    text = '{"event": "started", "step": 0}\n\n' + content + "\n"
+    (folder / "history.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(RunError, match="cannot read the history of the run") as caught:
         explain(folder, case.text, history=True, evidence=False)
-    assert caught.value.where == f"{folder / 'history.jsonl'}, line 3"
+    assert caught.value.where in (f"{folder / 'history.jsonl'}, line 3", str(folder / "history.jsonl"))
     assert got in caught.value.got
-
-
-def test_a_history_that_is_not_text_is_refused(case, folder):
-    (folder / "history.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(RunError, match="cannot read the history of the run"):
-        explain(folder, case.text, history=True, evidence=False)
 
 
 EXAMPLE = {"source": "a", "gold": "b", "answer": "c", "score": -1.0}

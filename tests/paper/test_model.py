@@ -21,7 +21,7 @@ from glassformer.errors import SettingsError, TextError
 from glassformer.inference.engines.torch_cached import Inference
 from glassformer.paper import copying, reference
 from glassformer.paper import model as model_module
-from glassformer.paper.model import MultiHeadAttention, Transformer, attention, sinusoids
+from glassformer.paper.model import MultiHeadAttention, Padded, Transformer, attention, sinusoids
 from glassformer.paper.model import padded as padded_visibility
 from glassformer.paper.settings import ModelSettings
 from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
@@ -209,6 +209,15 @@ def test_attention_in_bfloat16_is_near_that_in_float32() -> None:
     close(rough.float(), attention(q, k, v, causal), 0.05)
 
 
+def test_memory_may_have_another_width() -> None:
+    layer = MultiHeadAttention(shape(), d_memory=24)
+    randomise(layer)
+    x, memory = draw(1, 1, 3, 16), draw(2, 1, 5, 24)
+    weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
+    expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
+    close(layer(x, memory, Padded(torch.ones(1, 1, 5, dtype=torch.bool)))[0], expected)
+
+
 # Order, past and padding
 
 
@@ -275,6 +284,7 @@ def test_sinusoids_go_on_past_the_table() -> None:
     model = make(max_length=4)
     source, target = draw_ids(0, 1, 11), draw_ids(1, 1, 9)
     close(logits_of(model, source, target)[0], reference_logits(model, source[0].tolist(), target[0].tolist()))
+    assert len(make(max_length=10**12).source_positions.table) == 1024  # however long a sequence may be
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -35,7 +35,7 @@ def import_(
     layers = f"{model.n_encoder_layers} encoder and {model.n_decoder_layers} decoder layers of width {model.d_model}"
     reporter.print(f"{len(model_file.target_tokenizer):,} tokens, {layers}, {model_file.n_parameters:,} parameters")
     try:
-        reporter.print(str(compare_with_transformers(model_file, folder)))
+        reporter.print(compare_with_transformers(model_file, folder))
     except MissingExtraError as error:
         reporter.warn(f"not compared with transformers: {error.what}")
     model_file.save(out)

@@ -12,8 +12,9 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from glassformer.glassbox.formulas import FORMULAS
+from glassformer.glassbox.formulas import mathml
 from glassformer.glassbox.schema import Op
 from glassformer.paper.settings import ModelSettings
 
@@ -45,14 +46,26 @@ _KINDS = {
 """The form of a tensor's name -> its kind in catalogue.toml; the first that fits."""
 
 
+class _Catalogue(NamedTuple):
+    """The entries by kind and name, and by the same names and those of departures the formulas."""
+
+    entries: dict[str, Entry]
+    formulas: dict[str, str]
+    axes: dict[str, str]
+    weight_axes: dict[str, tuple[str, ...]]
+
+
 @cache
-def _catalogue() -> dict[str, Entry]:
+def _catalogue() -> _Catalogue:
     kinds = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text("utf-8"))
-    return {
+    formulas = {name: mathml(formula) for name, formula in kinds.pop("formulas").items()}
+    axes, weight_axes = kinds.pop("axes"), {name: tuple(axes) for name, axes in kinds.pop("weight_axes").items()}
+    entries = {
         f"{kind}.{name}": Entry(**fields | {"axes": tuple(fields["axes"])})
-        for kind, entries in kinds.items()
-        for name, fields in entries.items()
+        for kind, named in kinds.items()
+        for name, fields in named.items()
     }
+    return _Catalogue(entries, formulas, axes, weight_axes)
 
 
 def trace_name(name: str) -> str:
@@ -77,7 +90,8 @@ def _entry(name: str, model: ModelSettings) -> Entry:
         if match := re.fullmatch(form, name):
             key = f"{kind}.{match['name']}"
             own = _departures(model).get(key, key)
-            return replace(_catalogue().get(own) or _catalogue()[key], formula=FORMULAS.get(own, ""))
+            entries = _catalogue().entries
+            return replace(entries.get(own) or entries[key], formula=_catalogue().formulas.get(own, ""))
     raise KeyError(name)
 
 
@@ -100,18 +114,6 @@ def vocabulary_axis(side: str, model: ModelSettings) -> str:
     return "vocabulary" if model.tied_embeddings == "all" else f"{side}_vocabulary"
 
 
-_WEIGHT_AXES = {
-    "w_q": ("heads_d_k", "d_model"),
-    "w_k": ("heads_d_k", "d_model"),
-    "w_v": ("heads_d_v", "d_model"),
-    "w_o": ("d_model", "heads_d_v"),
-    "w_1": ("d_ff", "d_model"),
-    "w_2": ("d_model", "d_ff"),
-    "source_positions": ("max_length", "d_model"),
-    "target_positions": ("max_length", "d_model"),
-}
-
-
 def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
     """The axes of the weights called `name` (a matrix maps rows: y = x Wᵀ)."""
     if name.startswith("copy_mechanism"):
@@ -122,25 +124,10 @@ def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
     if module in ("source_embedding", "target_embedding", "output_projection"):
         axes = (vocabulary_axis("source" if module == "source_embedding" else "target", model), "d_model")
     else:
-        axes = _WEIGHT_AXES[module]
+        return _catalogue().weight_axes[module][: 1 if kind == "bias" else None]
     return axes[:1] if kind == "bias" else axes
 
 
-AXES = {
-    "source": "source position",
-    "source_key": "source position, as key",
-    "target": "decoder row: input token, target token",
-    "target_key": "decoder row, as key",
-    "head": "head",
-    "d_model": "feature of the model",
-    "d_k": "feature of a query or key",
-    "d_v": "feature of a value",
-    "heads_d_k": "features of all heads' queries or keys",
-    "heads_d_v": "features of all heads' values",
-    "d_ff": "hidden feature",
-    "max_length": "position",
-    "vocabulary": "token",
-    "source_vocabulary": "source token",
-    "target_vocabulary": "target token",
-}
-"""Name of an axis -> its meaning; "gold_target" and "gold_target_key" are those of the gold target."""
+def meaning_of(axis: str) -> str:
+    """What the positions of an axis are; "gold_target" and "gold_target_key" are those of the gold target."""
+    return _catalogue().axes[axis.removeprefix("gold_")]

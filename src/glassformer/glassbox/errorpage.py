@@ -14,13 +14,12 @@ from functools import cache
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
-from glassformer.glassbox.coverage import coverage_plot
-from glassformer.glassbox.elements import bdi, element, token_of
+from glassformer.data.cleaning import CONTROL
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
 from glassformer.inference.metrics import Share
 from glassformer.inference.translator import Translation
-from glassformer.text.inputs import Inputs, readable, split
+from glassformer.text.inputs import UNIT_SEPARATOR, Inputs, readable, split
 
 SERVER = "http://127.0.0.1:8000/"
 """The address of `glassformer serve` without other options."""
@@ -51,26 +50,26 @@ def error_page(failures: Failures, measured: Measured) -> str:
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
     title = f"Errors of {measured.model} on {measured.table}"
     sections = dict(_sections(failures, measured))
-    links = (element("a", name, href=f"#{_anchor(name)}") for name in sections)
-    page = element(
+    links = (_element("a", name, href=f"#{_anchor(name)}") for name in sections)
+    page = _element(
         "html",
-        element(
+        _element(
             "head",
-            element("meta", charset="utf-8"),
-            element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
-            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            element("title", title),
-            element("style", style),
+            _element("meta", charset="utf-8"),
+            _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
+            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            _element("title", title),
+            _element("style", style),
         ),
-        element(
+        _element(
             "body",
-            element(
+            _element(
                 "main",
-                element("h1", title),
-                element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
-                element("nav", *links),
+                _element("h1", title),
+                _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
+                _element("nav", *links),
                 *(
-                    element("section", element("h2", name, id=_anchor(name)), *parts)
+                    _element("section", _element("h2", name, id=_anchor(name)), *parts)
                     for name, parts in sections.items()
                 ),
             ),
@@ -109,63 +108,63 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
         "Answers that equal a target of their row. The line on a bar is the 95 % interval (Wilson); groups of fewer "
         f"than {FEW} are gray. Of twenty groups, one has its true share outside of its interval."
     )
-    yield "Right answers by group", [element("p", note), *map(_breakdown, failures.breakdowns)]
+    yield "Right answers by group", [_element("p", note), *map(_breakdown, failures.breakdowns)]
     if wrong:
         yield "Kinds of edits", list(_kinds(failures))
         if failures.confusions:
             yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
-        yield "Worst answers", [element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
-    if failures.judged:
-        yield "Coverage", coverage_plot(failures.judged)
+        yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
     text = "The answers of lowest probability, right or wrong."
-    if not failures.judged:
+    if all(row.answer.probability is None for row in failures.doubtful):
         text = "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives probabilities."
-    yield "Most doubtful answers", [element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
+    yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
 def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
     if not wrong:
-        return [element("p", "No answer is wrong, so this table does not show which rows are missing.")]
+        return [_element("p", "No answer is wrong, so this table does not show which rows are missing.")]
     if not advice:
         text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
-        return [element("p", text)]
+        return [_element("p", text)]
     lines = (
-        element(
+        _element(
             "li",
-            element("b", f"Add {one.rows}"),
+            _element("b", f"Add {one.rows}"),
             f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
             f"of all others, {_percent(one.others)}.",
         )
         for one in advice
     )
-    return [element("ol", *lines, {"class": "advice"})]
+    return [_element("ol", *lines, {"class": "advice"})]
 
 
 def _breakdown(breakdown: Breakdown) -> Element:
     rows = [_group(group) for group in breakdown.groups]
-    return element("div", element("h3", f"By {breakdown.by}"), _table(("group", "", "right", "share"), rows))
+    return _element("div", _element("h3", f"By {breakdown.by}"), _table(("group", "", "right", "share"), rows))
 
 
 def _group(group: Group) -> Element:
     size = "few" if group.share.of < FEW else "enough"
-    return _row((bdi(group.name),), group.share, {"class": size})
+    return _row((_bdi(group.name),), group.share, {"class": size})
 
 
 def _kinds(failures: Failures) -> Iterator[Element]:
     text = "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
-    yield element("p", text)
+    yield _element("p", text)
     rows = [
-        _row((kind.name, element("br"), element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")), kind.answers)
+        _row(
+            (kind.name, _element("br"), _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")), kind.answers
+        )
         for kind in failures.kinds
     ]
     yield _table(("kind", "", "wrong answers", "share"), rows)
 
 
 def _confusions(failures: Failures) -> Iterator[Element]:
-    yield element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
+    yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
     rows = [
-        _row((token_of(one.expected), " → ", token_of(one.got) if one.got else "missing"), one.share)
+        _row((_token_of(one.expected), " → ", _token_of(one.got) if one.got else "missing"), one.share)
         for one in failures.confusions
     ]
     yield _table(("target → answer", "", "times", "share"), rows)
@@ -174,29 +173,29 @@ def _confusions(failures: Failures) -> Iterator[Element]:
 def _table(names: tuple[str, ...], rows: Sequence[Element]) -> Element:
     """Return a table of a name, a bar, a count and a share."""
     kinds = ("", "bar", "number", "number")
-    head = (element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
-    return element("table", element("thead", element("tr", *head)), element("tbody", *rows), {"class": "groups"})
+    head = (_element("th", name, {"class": kind}, scope="col") for name, kind in zip(names, kinds, strict=True))
+    return _element("table", _element("thead", _element("tr", *head)), _element("tbody", *rows), {"class": "groups"})
 
 
 def _row(name: Sequence[Element | str], share: Share, *attributes: dict[str, str]) -> Element:
     counts = _number(f"{share.count:,} of {share.of:,}"), _number(_percent(share))
-    return element("tr", element("th", *name, scope="row"), _bar(share), *counts, *attributes)
+    return _element("tr", _element("th", *name, scope="row"), _bar(share), *counts, *attributes)
 
 
 def _number(text: str) -> Element:
-    return element("td", text, {"class": "number"})
+    return _element("td", text, {"class": "number"})
 
 
 def _bar(share: Share) -> Element:
     """Return a cell with a bar for the share, and a line for its interval. The numbers are next to it."""
     low, high = (str(round(BAR * limit, 1)) for limit in (share.low, share.high))
     parts = (
-        element("rect", {"class": "track"}, width=str(BAR), height="14"),
-        element("rect", {"class": "part"}, width=str(round(BAR * share.value, 1)), height="14"),
-        element("line", {"class": "interval"}, x1=low, x2=high, y1="7", y2="7"),
+        _element("rect", {"class": "track"}, width=str(BAR), height="14"),
+        _element("rect", {"class": "part"}, width=str(round(BAR * share.value, 1)), height="14"),
+        _element("line", {"class": "interval"}, x1=low, x2=high, y1="7", y2="7"),
     )
     svg = {"viewBox": f"0 0 {BAR} 14", "preserveAspectRatio": "none", "aria-hidden": "true"}
-    return element("td", element("svg", *parts, svg), {"class": "bar"})
+    return _element("td", _element("svg", *parts, svg), {"class": "bar"})
 
 
 def _percent(share: Share) -> str:
@@ -211,48 +210,49 @@ def _interval(share: Share) -> str:
 
 
 def _how_to_open(measured: Measured) -> Element:
-    return element(
+    return _element(
         "p",
         "“Glass box” opens the page of ",
-        element("code", shlex.join(["glassformer", "serve", measured.model])),
+        _element("code", shlex.join(["glassformer", "serve", measured.model])),
         " while it runs on this computer; the command of a row writes the same page to a file.",
     )
 
 
 def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
     for row in rows:
-        badge = element(
+        badge = _element(
             "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
         )
         answer = row.answer
         facts = {
-            "source": [bdi(readable(row.source, measured.inputs))],
-            "target": [bdi(row.expected)],
-            "answer": [bdi(answer.text), *((element("small", " cut off"),) if not answer.finished else ())],
+            "source": [_bdi(readable(row.source, measured.inputs))],
+            "target": [_bdi(row.expected)],
+            "answer": [_bdi(answer.text), *((_element("small", " cut off"),) if not answer.finished else ())],
             "edits": list(_edits(row.edits)),
             "unlike the training": [answer.unlike] if answer.unlike else [],
             "tokens": list(_tokens(answer)),
         }
-        yield element(
+        yield _element(
             "article",
-            element(
+            _element(
                 "h3",
                 measured.row_name(row.number),
                 badge,
-                element("small", _certainty(answer)),
-                element("a", "Glass box", href=_address(row, measured)),
+                _element("small", _certainty(answer)),
+                _element("a", "Glass box", href=_address(row, measured)),
             ),
-            element(
+            _element(
                 "dl",
                 *(
                     part
                     for name, parts in facts.items()
                     if parts
-                    for part in (element("dt", name), element("dd", *parts))
+                    for part in (_element("dt", name), _element("dd", *parts))
                 ),
             ),
-            *_doubts(answer),
-            element("details", element("summary", "command"), element("pre", element("code", _command(row, measured)))),
+            _element(
+                "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
+            ),
             {"class": "item"},
         )
 
@@ -262,33 +262,22 @@ def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
         yield "; " if number else ""
         yield f"{edit.kind} "
         if edit.expected:
-            yield token_of(edit.expected)
+            yield _token_of(edit.expected)
         if edit.expected and edit.got:
             yield " → "
         if edit.got:
-            yield token_of(edit.got)
+            yield _token_of(edit.got)
 
 
 def _tokens(answer: Translation) -> Iterator[Element]:
-    """Yield the tokens, marked by how probable they are."""
-    for token, score in zip(answer.tokens, answer.token_scores, strict=False):
-        doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
-        title = f"probability {_probability(score)}"
-        yield element("bdi", token, {"class": f"token doubt {doubt}"}, title=title)
-
-
-def _doubts(answer: Translation) -> Iterator[Element]:
-    """Yield a table of the tokens with their probabilities, folded."""
-    if not answer.token_scores:  # the answer to an empty text
-        return
+    """Yield the tokens, marked by how probable they are, and the probability of those in doubt."""
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
-    rows = (
-        element("tr", element("th", token_of(token), scope="row"), _number(_probability(score)))
-        for token, score in zip(tokens, answer.token_scores, strict=True)
-    )
-    head = element("tr", *(element("th", name, scope="col") for name in ("token", "probability")))
-    table = element("table", element("thead", head), element("tbody", *rows))
-    yield element("details", element("summary", "probability of each token"), table)
+    for token, score in zip(tokens, answer.token_scores, strict=False):
+        doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
+        text = _probability(score)
+        yield _element("bdi", token, {"class": f"token doubt {doubt}"}, title=f"probability {text}")
+        if doubt != "none":
+            yield _element("small", f" {text} ")
 
 
 def _certainty(answer: Translation) -> str:
@@ -316,3 +305,40 @@ def _command(row: Row, measured: Measured) -> str:
     beams = [f"--beam={measured.beams}"] if measured.beams else []
     options = [f"--target={row.expected}", *features, *beams, "--html=explained.html"]
     return shlex.join(["glassformer", "explain", *options, "--", measured.model, text])
+
+
+# Elements
+
+
+def _element(tag: str, *parts: Element | str | dict[str, str], **attributes: str) -> Element:
+    """Return an element with these texts and elements in it; a dict has attributes that are no names in Python."""
+    made = Element(tag, attributes)
+    last: Element | None = None
+    for part in parts:
+        if isinstance(part, dict):
+            made.attrib |= part
+        elif isinstance(part, str):
+            text = part if tag == "style" else _visible(part)
+            if last is None:
+                made.text = (made.text or "") + text
+            else:
+                last.tail = (last.tail or "") + text
+        else:
+            made.append(part)
+            last = part
+    return made
+
+
+def _visible(text: str) -> str:
+    r"""Return a text with control and invisible characters, and lone surrogates, as escapes: \u200b."""
+    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
+    return shown.encode("utf-8", "backslashreplace").decode()
+
+
+def _bdi(text: str) -> Element:
+    """Return a text of the data, which may run from right to left."""
+    return _element("bdi", text) if text else _element("small", "(empty)")
+
+
+def _token_of(token: str) -> Element:
+    return _element("bdi", token if token.strip() else token.replace(" ", "␣"), {"class": "token"})

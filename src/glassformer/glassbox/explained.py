@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, quoted
-from glassformer.glassbox.catalogue import AXES, vocabulary_axis
+from glassformer.glassbox.catalogue import meaning_of, vocabulary_axis
 from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
 from glassformer.glassbox.search import search
@@ -26,7 +26,6 @@ from glassformer.inference import engines
 from glassformer.inference.confidence import all_of_the_beam, has_probability
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
 from glassformer.inference.engines.batches import ONE_THREAD
-from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.probability import probability
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.search import SearchConstraints
@@ -128,14 +127,7 @@ class Explained:
         file = replace(self.file, tensors=edits.weights(tensors or self.file.tensors, self.file.settings.model))
         weights = {name: array.astype(np.float64) for name, array in file.tensors.items()}
         visible, positions = np.arange(len(padded)) < len(ids), counterparts(ids, edited_ids)
-        return ForwardPass(file, weights, padded, visible, edits, other, positions, self._engine(file))
-
-    def _engine(self, file: ModelFile) -> NumPyEngine | None:
-        """The engine of the translator, where it computes with the weights of this file alone."""
-        engine, own = self.translator.engine, self.file.tensors
-        if not isinstance(engine, NumPyEngine) or self.translator.n_models > 1:
-            return None
-        return engine if all(file.tensors[name] is array for name, array in own.items()) else None
+        return ForwardPass(file, weights, padded, visible, edits, other, positions)
 
     def _edited_ids(self, edits: Edits) -> list[int]:
         """The framed source after the edits."""
@@ -258,18 +250,15 @@ class Explained:
 
     def vocabularies(self, *, can_split: bool) -> dict[Side, Vocabulary]:
         """The two vocabularies, without the labels of their axes; with what splits a text into subwords or without."""
-        seen = self.file.seen.to_json() if self.file.seen else {}
         left_out = {"pieces", "sentencepiece"} | (set() if can_split else {"merges", "scores"})
-        return {
-            "source": self._vocabulary("source", seen, left_out),
-            "target": self._vocabulary("target", {}, left_out),
-        }
-
-    def _vocabulary(self, side: Side, seen: dict[str, int | str], left_out: set[str]) -> Vocabulary:
-        tokenizer = self._tokenizer(side)
-        saved = {name: value for name, value in tokenizer.to_dict().items() if name not in left_out}
-        axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
-        return Vocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
+        found: dict[Side, Vocabulary] = {}
+        for side in get_args(Side):
+            tokenizer = self._tokenizer(side)
+            seen = self.file.seen.to_json() if self.file.seen and side == "source" else {}
+            saved = {name: value for name, value in tokenizer.to_dict().items() if name not in left_out}
+            axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
+            found[side] = Vocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
+        return found
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:
         """All axes of a trace, with their lengths and labels."""
@@ -281,24 +270,16 @@ class Explained:
         for name, (fed, targets) in rows.items():
             key, labels = f"{name}_key", [token.text for token in fed]
             predicted = None if targets is None else [token.text for token in targets]
-            axes[name] = Axis(len(labels), AXES[name.removeprefix("gold_")], labels, predicted)
-            axes[key] = Axis(len(labels), AXES[key.removeprefix("gold_")], labels)
-        widths = {
-            "head": model.n_heads,
-            "d_model": model.d_model,
-            "d_k": model.d_k,
-            "d_v": model.d_v,
-            "heads_d_k": model.n_heads * model.d_k,
-            "heads_d_v": model.n_heads * model.d_v,
-            "d_ff": model.d_ff,
-        }
-        if model.positions == "learned":
-            widths["max_length"] = model.max_length
-        axes |= {name: Axis(length, AXES[name]) for name, length in widths.items()}
+            axes[name] = Axis(len(labels), meaning_of(name), labels, predicted)
+            axes[key] = Axis(len(labels), meaning_of(key), labels)
+        features = ("d_model", "d_k", "d_v", "d_ff", *(["max_length"] if model.positions == "learned" else []))
+        widths = {name: getattr(model, name) for name in features}
+        widths |= {"head": model.n_heads, **{f"heads_{name}": model.n_heads * widths[name] for name in ("d_k", "d_v")}}
+        axes |= {name: Axis(length, meaning_of(name)) for name, length in widths.items()}
         for side in ("source", "target"):
             name = vocabulary_axis(side, model)
             pieces = list(self._tokenizer(side).vocabulary.pieces)
-            axes[name] = Axis(len(pieces), AXES[name], pieces)
+            axes[name] = Axis(len(pieces), meaning_of(name), pieces)
         return axes
 
     def _specials(self, side: Side) -> dict[str, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError
-from glassformer.glassbox.catalogue import GOLD, trace_name, weight_axes
+from glassformer.glassbox.catalogue import GOLD, trace_name
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.whatif import Edits
 from glassformer.inference.engines.batches import cores
@@ -52,7 +52,6 @@ class ForwardPass:
     `file` has the edited weights, and `weights` the same in float64: converted once, not in every product.
 
     `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
-    `own_engine` is what `translate` computes with, where it has the same weights.
     """
 
     file: ModelFile
@@ -62,7 +61,6 @@ class ForwardPass:
     edits: Edits
     other: ForwardPass | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
-    own_engine: NumPyEngine | None = None
 
     @property
     def model(self) -> ModelSettings:
@@ -71,7 +69,7 @@ class ForwardPass:
     @cached_property
     def engine(self) -> NumPyEngine:
         """The same as `translate` computes it: in float32, with a cache. It knows no edits but those of weights."""
-        return self.own_engine or NumPyEngine.of_files([self.file])
+        return NumPyEngine.of_files([self.file])
 
     @cached_property
     def memory(self) -> Array:
@@ -177,7 +175,3 @@ class ForwardPass:
             return found
 
         return edited
-
-    def named_weights(self) -> dict[str, tuple[NDArray[Any], tuple[str, ...]]]:
-        """The weights, with the names of their axes."""
-        return {name: (array, weight_axes(name, self.model)) for name, array in self.weights.items()}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.explained import Explained
@@ -24,14 +26,6 @@ MAX_CHECKPOINTS = 12
 Kind = TypeVar("Kind")
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-Finite = Annotated[float | None, BeforeValidator(_finite)]
-"""A number; None if it was not finite."""
-
-
 def training_of(folder: Path, explained: Explained) -> Training | None:
     """The history of a run, and the text translated by each checkpoint, thinned out; None if there is no history.
 
@@ -42,8 +36,8 @@ def training_of(folder: Path, explained: Explained) -> Training | None:
     if not run.history.is_file():
         return None
     events = read_history(run.history)
-    progress = [HistoryPoint(**_take(_Progress, event, run.history)) for event in events if event.kind == "progress"]
-    validated = [Validation(**_take(_Validated, event, run.history)) for event in events if event.kind == "validated"]
+    progress = [_take(HistoryPoint, event, run.history) for event in events if event.kind == "progress"]
+    validated = [_take(Validation, event, run.history) for event in events if event.kind == "validated"]
     paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
     checkpoints = [_answer_of(run.step_of(path), _checkpoint(path, explained), explained) for path in paths]
     return Training(_thin(progress, MAX_EVENTS), validated, checkpoints)
@@ -56,15 +50,14 @@ def errors_of(folder: Path) -> Errors | None:
         return None
     try:
         found = TypeAdapter(Errors).validate_json(path.read_bytes(), strict=True)
-        if not len(found.examples) <= found.wrong <= found.rows < 2**53:
-            raise ValueError(f"{len(found.examples)} examples of {found.wrong} wrong answers in {found.rows} rows")
     except OSError as error:
         raise unreadable("wrong answers", str(path), error.strerror or str(error)) from None
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("wrong answers", str(path), f"{place}: {got}", expected) from None
-    except ValueError as error:
-        raise unreadable("wrong answers", str(path), str(error)) from None
+    if not len(found.examples) <= found.wrong <= found.rows < 2**53:
+        counts = f"{len(found.examples)} examples of {found.wrong} wrong answers in {found.rows} rows"
+        raise unreadable("wrong answers", str(path), counts)
     return found
 
 
@@ -81,30 +74,14 @@ def last_sample(folder: Path) -> str | None:
     return None
 
 
-class _Event(BaseModel):
-    """Fields of an event, of exactly these types; all others are ignored."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-    step: Annotated[int, Field(ge=0, lt=2**53)]
-
-
-class _Progress(_Event):
-    loss: Finite = None
-    learning_rate: Finite = None
-    gradient_norm: Finite = None
-
-
-class _Validated(_Event):
-    metric: str
-    loss: Finite = None
-    value: Finite = None
-
-
-def _take(kind: type[_Event], event: HistoryEvent, path: Path) -> dict[str, Any]:
-    """The fields of an event that are in the trace; a number that is not finite is None."""
+def _take(kind: type[Kind], event: HistoryEvent, path: Path) -> Kind:
+    """The fields of an event that are in the trace; a number that is missing or not finite is None."""
+    given = {field.name: event.fields.get(field.name) for field in fields(cast("Any", kind))}
+    for name, value in given.items():
+        if name != "step" and isinstance(value, float) and not math.isfinite(value):
+            given[name] = None
     try:
-        return kind.model_validate(event.fields).model_dump()
+        return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("history", f"{path}, line {event.line}", f"{place}: {got}", expected) from None
@@ -120,13 +97,11 @@ def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:
 def _checkpoint(path: Path, explained: Explained) -> ModelFile:
     """Load a checkpoint of the model that is explained."""
     file = ModelFile.load(path)
-    if any(
-        (
-            file.settings.model != explained.file.settings.model,
-            file.source_tokenizer.vocabulary != explained.file.source_tokenizer.vocabulary,
-            file.target_tokenizer.vocabulary != explained.file.target_tokenizer.vocabulary,
-        )
-    ):
+    parts = [
+        (one.settings.model, one.source_tokenizer.vocabulary, one.target_tokenizer.vocabulary)
+        for one in (file, explained.file)
+    ]
+    if parts[0] != parts[1]:
         raise ModelFileError("a checkpoint of the run is of another model", where=str(path), hint="train again")
     return file
 

@@ -6,7 +6,6 @@ the rows as they are in the matrix, without normalization.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -72,8 +71,7 @@ def neighbors(model: ModelFile | str | Path, token: str, *, side: Side = "source
     Raises TextError for a token that is not in the vocabulary (it names the nearest), and UsageError
     for a row of zeros, which has no cosine.
     """
-    embedding = _Embedding.of(model, side)
-    return embedding.search((token,), (embedding.id_of(token),), count)
+    return _search(model, side, (token,), count)
 
 
 def analogy(
@@ -88,82 +86,73 @@ def analogy(
 ) -> Neighbors:
     """Return the tokens nearest to A − B + C: king − man + woman. `expected` is a token whose rank is returned too.
 
-    Raises the errors of `neighbors`, and UsageError if `expected` is one of the three.
+    Raises the errors of `neighbors`, and UsageError if `expected` is not a candidate.
     """
-    embedding = _Embedding.of(model, side)
-    ids = tuple(map(embedding.id_of, (a, b, c)))
-    target = None if expected is None else embedding.id_of(expected)
-    if target in ids:
-        raise UsageError("the expected token is one of the three, which are not candidates", got=quoted(expected))
-    return embedding.search((a, b, c), ids, count, target)
+    return _search(model, side, (a, b, c), count, expected)
 
 
-@dataclass(frozen=True)
-class _Embedding:
-    """The embedding of a side `[V d]`, in float64."""
+def _search(
+    model: ModelFile | str | Path, side: Side, query: tuple[str, ...], count: int, expected: str | None = None
+) -> Neighbors:
+    if side not in ("source", "target"):
+        raise UsageError("there is no such side", got=quoted(side), expected="source or target")
+    if count < 1:
+        raise UsageError("the number of neighbors is too small", got=str(count), expected="at least 1")
+    file = model if isinstance(model, ModelFile) else ModelFile.load(local_model(model))
+    vocabulary, counts = _tokenizer(file, side).vocabulary, file.data.counts(side)
+    name = f"{side}_embedding.weight"  # one matrix for both sides has the name of the source
+    rows = file.tensors.get(name, file.tensors["source_embedding.weight"]).astype(np.float64)
+    ids = [_id_of(token, file, side) for token in query]
+    first, *others = rows[ids]
+    cosines = _cosines(rows, first - others[0] + others[1] if others else first)
+    left_out = {*ids, *vocabulary.specials.values()}
+    order = [int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in left_out]
 
-    side: Side
-    tokenizer: Tokenizer
-    other: Tokenizer
-    rows: Numbers
-    counts: Sequence[int]
+    def neighbor(i: int) -> Neighbor:
+        is_trained = not counts or counts[i] > 0 or i in vocabulary.special_ids
+        return Neighbor(vocabulary.pieces[i], i, float(cosines[i]), is_trained)
 
-    @classmethod
-    def of(cls, model: ModelFile | str | Path, side: Side) -> _Embedding:
-        if side not in ("source", "target"):
-            raise UsageError("there is no such side", got=quoted(side), expected="source or target")
-        file = model if isinstance(model, ModelFile) else ModelFile.load(local_model(model))
-        tokenizers = (file.source_tokenizer, file.target_tokenizer)
-        name = f"{side}_embedding.weight"  # one matrix for both sides has the name of the source
-        rows = file.tensors.get(name, file.tensors["source_embedding.weight"]).astype(np.float64)
-        return cls(side, *(tokenizers if side == "source" else tokenizers[::-1]), rows, file.data.counts(side))
+    found = None
+    if expected is not None:
+        target = _id_of(expected, file, side)
+        if target not in order:
+            valid = "an ordinary token, which is not in the query"
+            raise UsageError(f"{vocabulary.pieces[target]} is not a candidate", expected=valid)
+        difference = _cosine(first - others[0], rows[target] - others[1])
+        found = Expected(**asdict(neighbor(target)), rank=order.index(target) + 1, difference_cosine=difference)
+    nearest = tuple(map(neighbor, order[:count]))
+    return Neighbors(side, query, nearest, tuple(map(neighbor, ids)), len(order), found)
 
-    def id_of(self, token: str) -> int:
-        """Return the id of a token in its written form; an ordinary token has priority over a special one."""
-        found = _lookup(self.tokenizer, token)
-        if found is None:
-            other = "target" if self.side == "source" else "source"
-            is_other = _lookup(self.other, token) is not None
-            raise TextError(
-                f"the token is not in the {self.side} vocabulary",
-                got=quoted(token),
-                expected=f"one of {len(self.tokenizer):,} tokens; {nearest(token, self.tokenizer.vocabulary.ordinary)}",
-                hint=f"the {other} vocabulary has it: --side {other}"
-                if is_other
-                else "`glassformer tokens MODEL TEXT` prints the tokens of a text",
-            )
-        return found
 
-    def search(self, query: tuple[str, ...], ids: Sequence[int], count: int, expected: int | None = None) -> Neighbors:
-        if count < 1:
-            raise UsageError("the number of neighbors is too small", got=str(count), expected="at least 1")
-        first, *others = (self.rows[i] for i in ids)
-        cosines = self._cosines(first - others[0] + others[1] if others else first)
-        vocabulary = self.tokenizer.vocabulary
-        left_out = {*ids, *vocabulary.specials.values()}
-        order = [int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in left_out]
+def _tokenizer(file: ModelFile, side: str) -> Tokenizer:
+    return file.source_tokenizer if side == "source" else file.target_tokenizer
 
-        def neighbor(i: int) -> Neighbor:
-            is_trained = not self.counts or self.counts[i] > 0 or i in vocabulary.special_ids
-            return Neighbor(vocabulary.pieces[i], i, float(cosines[i]), is_trained)
 
-        found = None
-        if expected is not None:
-            if expected not in order:
-                raise UsageError(f"{vocabulary.pieces[expected]} is not a candidate", expected="an ordinary token")
-            difference = _cosine(self.rows[ids[0]] - self.rows[ids[1]], self.rows[expected] - self.rows[ids[2]])
-            found = Expected(**asdict(neighbor(expected)), rank=order.index(expected) + 1, difference_cosine=difference)
-        nearest = tuple(map(neighbor, order[:count]))
-        return Neighbors(self.side, query, nearest, tuple(map(neighbor, ids)), len(order), found)
+def _id_of(token: str, file: ModelFile, side: Side) -> int:
+    """Return the id of a token in its written form; an ordinary token has priority over a special one."""
+    tokenizer, other = _tokenizer(file, side), "target" if side == "source" else "source"
+    found = _lookup(tokenizer, token)
+    if found is None:
+        is_other = _lookup(_tokenizer(file, other), token) is not None
+        raise TextError(
+            f"the token is not in the {side} vocabulary",
+            got=quoted(token),
+            expected=f"one of {len(tokenizer):,} tokens; {nearest(token, tokenizer.vocabulary.ordinary)}",
+            hint=f"the {other} vocabulary has it: --side {other}"
+            if is_other
+            else "`glassformer tokens MODEL TEXT` prints the tokens of a text",
+        )
+    return found
 
-    def _cosines(self, query: Numbers) -> Numbers:
-        """Return the cosine of each row; 0 for a row of zeros. Raises UsageError if the query is zero."""
-        length = np.linalg.norm(query)
-        if length == 0:
-            raise UsageError("the query is a vector of zeros, which has no cosine with any token")
-        lengths = np.linalg.norm(self.rows, axis=1)
-        cosines: Numbers = (self.rows @ query) / np.where(lengths > 0, lengths * length, 1.0)
-        return cosines
+
+def _cosines(rows: Numbers, query: Numbers) -> Numbers:
+    """Return the cosine of each row; 0 for a row of zeros. Raises UsageError if the query is zero."""
+    length = np.linalg.norm(query)
+    if length == 0:
+        raise UsageError("the query is a vector of zeros, which has no cosine with any token")
+    lengths = np.linalg.norm(rows, axis=1)
+    cosines: Numbers = (rows @ query) / np.where(lengths > 0, lengths * length, 1.0)
+    return cosines
 
 
 def _cosine(one: Numbers, other: Numbers) -> float | None:
@@ -175,10 +164,6 @@ def _lookup(tokenizer: Tokenizer, token: str) -> int | None:
     """Return the id of a token as it is written, or as the tokenizer normalizes it."""
     vocabulary = tokenizer.vocabulary
     written = {piece: i for i, piece in reversed(list(enumerate(vocabulary.pieces)))}
-    for form in (token, normalize(token, tokenizer.settings)):
-        found = vocabulary.lookup(form)
-        if found is None:
-            found = written.get(form)
-        if found is not None:
-            return found
-    return None
+    forms = (token, normalize(token, tokenizer.settings))
+    ids = (found for form in forms for found in (vocabulary.lookup(form), written.get(form)))
+    return next((found for found in ids if found is not None), None)

@@ -48,23 +48,21 @@ class Recorder:
         edited = value if self.edit is None else self.edit(name, value)
         inputs = [found for part in made_of if part is not None for found in self._inputs(part)]
         if entry.op is None:
-            self._give(name, edited, entry.axes)
+            self._keep(name, edited, entry.axes)
+            self.given.add(name)
         elif edited is value:
             self._compute(name, value, entry, inputs)
         else:
             before, new, where = f"{name}_before_edit", f"{name}_edit", f"{name}_edited"
             self._compute(before, value, entry, inputs)
-            self._give(new, edited, entry.axes)
-            self._give(where, edited != value, entry.axes)
+            self._keep(new, edited, entry.axes)
+            self._keep(where, edited != value, entry.axes)
+            self.given |= {new, where}
             overwrite = replace(describe("edit.overwrite", self.model), axes=entry.axes)
             self._compute(name, edited, overwrite, [before, new, where])
         self._name_of[id(edited)] = name
         self._noted[name] = edited
         return edited
-
-    def _give(self, name: str, value: Any, axes: tuple[str, ...]) -> None:
-        self._keep(name, value, axes)
-        self.given.add(name)
 
     def _compute(self, name: str, value: Any, entry: Entry, inputs: list[str]) -> None:
         """Keep a quantity and the step that made it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
+
+StepNumber = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class Strict:
@@ -18,7 +20,7 @@ class Strict:
 class HistoryPoint(Strict):
     """Means of the training around a step; None for a number that was not finite."""
 
-    step: int
+    step: StepNumber
     loss: float | None
     learning_rate: float | None
     gradient_norm: float | None
@@ -28,7 +30,7 @@ class HistoryPoint(Strict):
 class Validation(Strict):
     """The plain loss per token and the metric on held-out rows."""
 
-    step: int
+    step: StepNumber
     loss: float | None
     metric: str
     value: float | None

@@ -8,7 +8,6 @@ installed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.pairs import check_text
-from glassformer.glassbox.catalogue import GOLD
+from glassformer.glassbox.catalogue import GOLD, weight_axes
 from glassformer.glassbox.evidence import occlude
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.forward import ForwardPass, Ids
@@ -78,126 +77,101 @@ def explain(
     changes = Edits.of(edits)
     explained = Explained.of(model, text, decoding, options, pad_to)
     changes.check(explained.file.settings.model)
-    opened = _Opened.of(explained, changes, target)
-    trace = opened.trace(evidence=evidence, weights=weights)
-    run = explained.path.parent if history is True and explained.path else history
-    if isinstance(run, str | Path):
-        folder = Path(run)
-        trace = replace(trace, training=training_of(folder, explained), errors=errors_of(folder))
-    return trace
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """One translation, computed. `fed` and `targets` are the decoder rows of its answer, `gold` those of a target."""
-
-    explained: Explained
-    forward: ForwardPass
-    searches: Searches
-    fed: Ids
-    targets: Ids
-    target: str | None
-    gold: tuple[Ids, Ids] | None
-    recorder: Recorder
-
-    @classmethod
-    def of(cls, explained: Explained, edits: Edits, target: str | None) -> _Opened:
-        """Search and record."""
-        forward = explained.forward(edits)
-        searches = explained.searches(forward)
-        fed, targets = explained.rows_of_answer(searches.beam.answers[0])
-        edits.check_rows(len(forward.ids), len(fed))
-        gold = None if target is None else explained.rows_of_gold(target)
-        recorder = forward.record(fed, gold, explained.file.settings.training.label_smoothing)
-        return cls(explained, forward, searches, fed, targets, target, gold, recorder)
-
-    def check(self) -> Check:
-        """The logits, compared with those of the PyTorch model."""
-        if not self.forward.edits.supported_by_pytorch:
-            return Check(0.0, 0.0, None, "only the reference supports these edits")
-        if not has_pytorch():
-            return Check(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
-        from glassformer.glassbox.pytorch import check_logits
-
-        return check_logits(self.forward, self.fed, self.recorder.arrays["logits"])
-
-    def trace(self, *, evidence: bool, weights: bool) -> Trace:
-        """The trace, without the records of a run."""
-        explained, edits, tokens = self.explained, self.forward.edits, self._tokens()
-        axes = explained.axes(tokens)
-        tensors = self.recorder.tensors(axes)
-        if weights:
-            for name, (array, names) in self.forward.named_weights().items():
-                tensors[name] = Tensor.of(array, list(names), "weight")
-        measured, found = self._evidence() if evidence else ({}, None)
-        for name, numbers in measured.items():
+    forward = explained.forward(changes)
+    searches = explained.searches(forward)
+    fed, targets = explained.rows_of_answer(searches.beam.answers[0])
+    changes.check_rows(len(forward.ids), len(fed))
+    gold = None if target is None else explained.rows_of_gold(target)
+    recorder = forward.record(fed, gold, explained.file.settings.training.label_smoothing)
+    tokens = Tokens(
+        source=explained.source_tokens(forward.ids, None if forward.other else changes.text),
+        target_in=explained.tokens("target", fed),
+        target_out=explained.tokens("target", targets),
+        gold_in=None if gold is None else explained.tokens("target", gold[0]),
+        gold=None if gold is None else explained.tokens("target", gold[1], target),
+    )
+    axes = explained.axes(tokens)
+    tensors = recorder.tensors(axes)
+    for name, array in forward.weights.items() if weights else ():
+        tensors[name] = Tensor.of(array, list(weight_axes(name, forward.model)), "weight")
+    measured = _evidence(forward, recorder, fed, targets) if evidence else None
+    if measured is not None:
+        for name, numbers in measured[0].items():
             tensors[name] = Tensor.of(numbers, ["target", "source_key"], "given")
-        return Trace(
-            text=readable(explained.text, explained.translator.inputs),
-            translation=self.searches.beam.answers[0].text,
-            target=self.target,
-            provenance=explained.provenance(),
-            tokens=tokens,
-            vocabularies=explained.vocabularies(can_split=weights),
-            axes=axes,
-            tensors=tensors,
-            steps=self.recorder.steps,
-            predictions=self._predictions(),
-            search=self.searches,
-            evidence=found,
-            edits=[str(edit) for edit in edits.edits],
-            difference=self._difference() if edits.edits else None,
-            check=self.check(),
-            inputs=explained.inputs,
-            probability=explained.probability(self.forward),
-        )
+    run = explained.path.parent if history is True and explained.path else history
+    folder = Path(run) if isinstance(run, str | Path) else None
+    return Trace(
+        text=readable(explained.text, explained.translator.inputs),
+        translation=searches.beam.answers[0].text,
+        target=target,
+        provenance=explained.provenance(),
+        tokens=tokens,
+        vocabularies=explained.vocabularies(can_split=weights),
+        axes=axes,
+        tensors=tensors,
+        steps=recorder.steps,
+        predictions=_predictions(recorder, tokens, explained.file.target_tokenizer.vocabulary.pieces),
+        search=searches,
+        evidence=None if measured is None else measured[1],
+        edits=[str(edit) for edit in changes.edits],
+        difference=_difference(explained, forward, searches) if changes.edits else None,
+        check=_check(forward, fed, recorder),
+        training=None if folder is None else training_of(folder, explained),
+        errors=None if folder is None else errors_of(folder),
+        inputs=explained.inputs,
+        probability=explained.probability(forward),
+    )
 
-    def _tokens(self) -> Tokens:
-        explained, gold = self.explained, self.gold
-        return Tokens(
-            source=explained.source_tokens(self.forward.ids, None if self.forward.other else self.forward.edits.text),
-            target_in=explained.tokens("target", self.fed),
-            target_out=explained.tokens("target", self.targets),
-            gold_in=None if gold is None else explained.tokens("target", gold[0]),
-            gold=None if gold is None else explained.tokens("target", gold[1], self.target),
-        )
 
-    def _predictions(self) -> dict[str, list[Prediction]]:
-        """For each tensor of logits, the prediction of each row."""
-        pieces = self.explained.file.target_tokenizer.vocabulary.pieces
-        predictions = {}
-        for name, logits in self.recorder.arrays.items():
-            if name.rpartition(".")[2] == "logits":
-                targets = self.gold[1] if self.gold is not None and name.startswith(GOLD) else self.targets
-                predictions[name] = [_prediction(*row, pieces) for row in zip(logits, targets, strict=True)]
-        return predictions
+def _check(forward: ForwardPass, fed: Ids, recorder: Recorder) -> Check:
+    """The logits, compared with those of the PyTorch model."""
+    if not forward.edits.supported_by_pytorch:
+        return Check(0.0, 0.0, None, "only the reference supports these edits")
+    if not has_pytorch():
+        return Check(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
+    from glassformer.glassbox.pytorch import check_logits
 
-    def _difference(self) -> Difference:
-        """What the edits changed: the searches, and each tensor with the decoder fed the answer before the edits."""
-        plain, after = self.explained.forward(Edits()), self.searches
-        before = self.explained.searches(plain)
-        fed, _ = self.explained.rows_of_answer(before.beam.answers[0])
-        one, other = plain.record(fed).arrays, self.forward.record(fed).arrays
-        largest = {
-            name: float(np.abs(np.asarray(other[name], float) - np.asarray(array, float)).max(initial=0.0))
-            for name, array in one.items()
-            if np.shape(other[name]) == np.shape(array)
-        }
-        return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
+    return check_logits(forward, fed, recorder.arrays["logits"])
 
-    def _evidence(self) -> tuple[dict[str, NDArray[np.float64]], Evidence]:
-        """Cross-attention (mean over layers and heads), and occlusion."""
-        vocabulary = self.explained.file.source_tokenizer.vocabulary
-        counts = self.explained.file.data.source_counts
-        unknown = vocabulary.unk_id
-        if unknown is not None and not (unknown < len(counts) and counts[unknown]):
-            unknown = None  # its embedding was never trained
-        by = "mask" if unknown is None else vocabulary.pieces[unknown]
-        measured = {
-            "evidence.attention": self.recorder.cross_attention(),
-            "evidence.occlusion": occlude(self.forward, self.fed, self.targets, unknown),
-        }
-        return measured, Evidence("evidence.attention", "evidence.occlusion", by)
+
+def _predictions(recorder: Recorder, tokens: Tokens, pieces: Sequence[str]) -> dict[str, list[Prediction]]:
+    """For each tensor of logits, the prediction of each row."""
+    predictions = {}
+    for name, logits in recorder.arrays.items():
+        if name.rpartition(".")[2] == "logits":
+            targets = tokens.gold if tokens.gold is not None and name.startswith(GOLD) else tokens.target_out
+            predictions[name] = [_prediction(row, token.id, pieces) for row, token in zip(logits, targets, strict=True)]
+    return predictions
+
+
+def _difference(explained: Explained, forward: ForwardPass, after: Searches) -> Difference:
+    """What the edits changed: the searches, and each tensor with the decoder fed the answer before the edits."""
+    plain = explained.forward(Edits())
+    before = explained.searches(plain)
+    fed, _ = explained.rows_of_answer(before.beam.answers[0])
+    one, other = plain.record(fed).arrays, forward.record(fed).arrays
+    largest = {
+        name: float(np.abs(np.asarray(other[name], float) - np.asarray(array, float)).max(initial=0.0))
+        for name, array in one.items()
+        if np.shape(other[name]) == np.shape(array)
+    }
+    return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
+
+
+def _evidence(
+    forward: ForwardPass, recorder: Recorder, fed: Ids, targets: Ids
+) -> tuple[dict[str, NDArray[np.float64]], Evidence]:
+    """Cross-attention (mean over layers and heads), and occlusion."""
+    vocabulary, counts = forward.file.source_tokenizer.vocabulary, forward.file.data.source_counts
+    unknown = vocabulary.unk_id
+    if unknown is not None and not (unknown < len(counts) and counts[unknown]):
+        unknown = None  # its embedding was never trained
+    by = "mask" if unknown is None else vocabulary.pieces[unknown]
+    measured = {
+        "evidence.attention": recorder.cross_attention(),
+        "evidence.occlusion": occlude(forward, fed, targets, unknown),
+    }
+    return measured, Evidence("evidence.attention", "evidence.occlusion", by)
 
 
 def _largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,14 @@ Weights = Mapping[str, Array]
 LARGEST_WEIGHT = 1000  # of an edited attention row
 
 
+@dataclass(frozen=True)
 class Edit:
-    """A change; `str(edit)` is how it is written."""
+    """A change; `str(edit)` is how it is written: as its `form`."""
+
+    form: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.form.format(**vars(self))
 
     def check(self, model: ModelSettings) -> None:
         """Raise UsageError if it does not fit the model. Whether it fits a text is found when it is applied."""
@@ -37,9 +43,7 @@ class SetText(Edit):
     """Another text."""
 
     text: str
-
-    def __str__(self) -> str:
-        return f"text {self.text}"
+    form = "text {text}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,7 @@ class SetToken(Edit):
 
     position: int
     text: str
-
-    def __str__(self) -> str:
-        return f"token {self.position}={self.text}"
+    form = "token {position}={text}"
 
 
 @dataclass(frozen=True)
@@ -58,23 +60,19 @@ class ForcePrefix(Edit):
     """A prefix that the answer must have."""
 
     text: str
-
-    def __str__(self) -> str:
-        return f"prefix {self.text}"
+    form = "prefix {text}"
 
 
 @dataclass(frozen=True)
 class HeadOff(Edit):
     """One head of an attention such as "encoder.0.self"."""
 
-    attention: str
+    part: str
     head: int
-
-    def __str__(self) -> str:
-        return f"head {self.attention} {self.head} off"
+    form = "head {part} {head} off"
 
     def check(self, model: ModelSettings) -> None:
-        _check_head(self.attention, self.head, model)
+        _check_part(self.part, self.head, model)
 
 
 @dataclass(frozen=True)
@@ -83,42 +81,36 @@ class PartOff(Edit):
 
     kind: str
     part: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.part} off"
+    form = "{kind} {part} off"
 
     def check(self, model: ModelSettings) -> None:
-        if self.kind == "attention":
-            _check_name("attention", self.part, attentions(model))
-        else:
-            _check_name("layer", self.part, layers(model))
+        _check_part(self.part, 0 if self.kind == "attention" else None, model)
 
 
 @dataclass(frozen=True)
 class SwitchOff(Edit):
-    """A part of every model: "positions", "causal" or "scale"."""
+    """What every model has: "positions", "causal" or "scale"."""
 
-    part: str
-
-    def __str__(self) -> str:
-        return f"{self.part} off"
+    what: str
+    form = "{what} off"
 
 
 @dataclass(frozen=True)
 class SetRow(Edit):
     """The attention weights of one head and row; a row of the decoder's self-attention has those up to itself."""
 
-    attention: str
+    part: str
     head: int
     row: int
     weights: tuple[float, ...]
+    form = "attention {part} head {head} row {row} = {weights}"
 
     def __str__(self) -> str:
         numbers = ",".join(repr(weight).removesuffix(".0") for weight in self.weights)
-        return f"attention {self.attention} head {self.head} row {self.row} = {numbers}"
+        return self.form.format(**vars(self) | {"weights": numbers})
 
     def check(self, model: ModelSettings) -> None:
-        _check_head(self.attention, self.head, model)
+        _check_part(self.part, self.head, model)
         if not all(abs(weight) <= LARGEST_WEIGHT for weight in self.weights):
             limits = f"numbers between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}"
             raise UsageError("an attention weight is too large or too small", got=str(self)[:100], expected=limits)
@@ -131,15 +123,13 @@ class Patch(Edit):
     part: str
     head: int | None
     row: int
+    form = "patch {part} {head}row {row}"
 
     def __str__(self) -> str:
-        return f"patch {self.part} {'' if self.head is None else f'head {self.head} '}row {self.row}"
+        return self.form.format(**vars(self) | {"head": "" if self.head is None else f"head {self.head} "})
 
     def check(self, model: ModelSettings) -> None:
-        if self.head is None:
-            _check_name("layer", self.part, layers(model))
-        else:
-            _check_head(self.part, self.head, model)
+        _check_part(self.part, self.head, model)
 
     @property
     def quantity(self) -> str:
@@ -159,14 +149,12 @@ def layers(model: ModelSettings) -> list[str]:
     return encoder + [f"decoder.{i}" for i in range(model.n_decoder_layers)]
 
 
-def _check_name(kind: str, name: str, valid: Sequence[str]) -> None:
+def _check_part(name: str, head: int | None, model: ModelSettings) -> None:
+    """Raise UsageError if there is no such layer, or no such attention where a head is given."""
+    kind, valid = ("layer", layers(model)) if head is None else ("attention", attentions(model))
     if name not in valid:
         raise UsageError(f"there is no {kind} {name!r} to edit", hint=nearest(name, valid))
-
-
-def _check_head(attention: str, head: int, model: ModelSettings) -> None:
-    _check_name("attention", attention, attentions(model))
-    if head >= model.n_heads:
+    if head is not None and head >= model.n_heads:
         raise UsageError(f"there is no head {head}", expected=f"0 to {model.n_heads - 1}")
 
 
@@ -184,23 +172,24 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(map(float, numbers))
 
 
-_FORMS: tuple[tuple[str, Callable[..., Edit]], ...] = (
+_FORMS: tuple[tuple[str, type[Edit]], ...] = (
     (r"text (.+)", SetText),
-    (rf"patch (\S+) row ({_INDEX})", lambda part, row: Patch(trace_name(part), None, int(row))),
-    (
-        rf"patch (\S+) head ({_INDEX}) row ({_INDEX})",
-        lambda part, head, row: Patch(trace_name(part), int(head), int(row)),
-    ),
-    (rf"token ({_INDEX}) ?=(.+)", lambda position, text: SetToken(int(position), text)),
+    (rf"patch (\S+) ()row ({_INDEX})", Patch),
+    (rf"patch (\S+) head ({_INDEX}) row ({_INDEX})", Patch),
+    (rf"token ({_INDEX}) ?=(.+)", SetToken),
     (r"prefix (.+)", ForcePrefix),
-    (rf"head (\S+) ({_INDEX}) off", lambda attention, head: HeadOff(trace_name(attention), int(head))),
-    (r"(attention|feed-forward|layer) (\S+) off", lambda kind, part: PartOff(kind, trace_name(part))),
+    (rf"head (\S+) ({_INDEX}) off", HeadOff),
+    (r"(attention|feed-forward|layer) (\S+) off", PartOff),
     (r"(positions|causal|scale) off", SwitchOff),
-    (
-        rf"attention (\S+) head ({_INDEX}) row ({_INDEX}) ?=(.+)",
-        lambda attention, head, row, numbers: SetRow(trace_name(attention), int(head), int(row), _numbers(numbers)),
-    ),
+    (rf"attention (\S+) head ({_INDEX}) row ({_INDEX}) ?=(.+)", SetRow),
 )
+_READ: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("position", "row"), int),
+    "head": lambda number: int(number) if number else None,
+    "part": trace_name,
+    "weights": _numbers,
+}
+"""How the parts of a form are read; all others are texts."""
 FORMS = (
     "text x",  # another text
     "token 3=x",  # another source token at position 3 (0 is <bos>)
@@ -223,7 +212,8 @@ def parse_edit(text: str) -> Edit:
     """Parse an edit. Raises UsageError with the nearest form."""
     for pattern, make in _FORMS:
         if match := re.fullmatch(pattern, text.lstrip(), flags=re.DOTALL):
-            return make(*match.groups())
+            given = zip((field.name for field in fields(make)), match.groups(), strict=True)
+            return make(*(_READ.get(name, str)(part) for name, part in given))
     raise UsageError(f"cannot read the edit {text[:80]!r}", hint=nearest(text, FORMS))
 
 
@@ -282,7 +272,7 @@ class Edits:
         edited = dict(weights)
         for edit in self.edits:
             if isinstance(edit, HeadOff):
-                name = f"{edit.attention}_attention.w_o.weight"
+                name = f"{edit.part}_attention.w_o.weight"
                 edited[name] = edited[name].copy()
                 edited[name][:, edit.head * model.d_v : (edit.head + 1) * model.d_v] = 0
             elif isinstance(edit, PartOff):
@@ -308,8 +298,8 @@ class Edits:
                 value, head = value.copy(), () if edit.head is None else (edit.head,)
                 value[(*head, edit.row)] = other[full_name][(*head, row)]
             elif isinstance(edit, SwitchOff):
-                value = _switched_off(edit.part, name, value)
-            elif isinstance(edit, SetRow) and name == f"{edit.attention}.weights" and edit.row < value.shape[1]:
+                value = _switched_off(edit.what, name, value)
+            elif isinstance(edit, SetRow) and name == f"{edit.part}.weights" and edit.row < value.shape[1]:
                 value = _with_row(edit, value)
         return value
 
@@ -317,10 +307,9 @@ class Edits:
         """Raise UsageError for an attention row after the last one."""
         for edit in self.edits:
             if isinstance(edit, SetRow | Patch):
-                part = edit.attention if isinstance(edit, SetRow) else edit.part
-                rows = source_rows if part.startswith("encoder") else target_rows
+                rows = source_rows if edit.part.startswith("encoder") else target_rows
                 if edit.row >= rows:
-                    raise UsageError(f"there is no row {edit.row} in {part!r}", expected=f"0 to {rows - 1}")
+                    raise UsageError(f"there is no row {edit.row} in {edit.part!r}", expected=f"0 to {rows - 1}")
 
 
 def counterparts(ids: Sequence[int], others: Sequence[int]) -> dict[int, int]:
@@ -354,23 +343,23 @@ def _token_id(text: str, tokenizer: Tokenizer) -> int:
     return ids[0]
 
 
-def _switched_off(part: str, name: str, value: Any) -> Any:
-    if part == "positions" and name in ("source.positions", "target.positions"):
+def _switched_off(what: str, name: str, value: Any) -> Any:
+    if what == "positions" and name in ("source.positions", "target.positions"):
         return np.zeros_like(value)
-    if part == "causal" and name == "decoder.self_mask":
+    if what == "causal" and name == "decoder.self_mask":
         return np.ones_like(value)
-    if part == "scale" and re.fullmatch(r"(encoder|decoder)\.\d+\.(self|cross)\.scale", name):
+    if what == "scale" and re.fullmatch(r"(encoder|decoder)\.\d+\.(self|cross)\.scale", name):
         return np.float64(1.0)
     return value
 
 
 def _with_row(edit: SetRow, weights: Array) -> Array:
     """The weights `[H T S]` with one row replaced; in the decoder's self-attention a row ends at itself."""
-    is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
+    is_causal = edit.part.startswith("decoder") and edit.part.endswith("self")
     length = edit.row + 1 if is_causal else weights.shape[2]
     if len(edit.weights) != length:
         raise UsageError(
-            f"row {edit.row} of {edit.attention!r} has {length} weights", got=f"{len(edit.weights)} in {str(edit)!r}"
+            f"row {edit.row} of {edit.part!r} has {length} weights", got=f"{len(edit.weights)} in {str(edit)!r}"
         )
     edited = weights.copy()
     edited[edit.head, edit.row] = 0

@@ -109,10 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Failures:
-    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones.
-
-    `judged`: the probability of each answer that has one, and whether it is right.
-    """
+    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones."""
 
     right: Share
     breakdowns: tuple[Breakdown, ...]
@@ -121,7 +118,6 @@ class Failures:
     advice: tuple[Advice, ...]
     worst: tuple[Row, ...]
     doubtful: tuple[Row, ...]
-    judged: tuple[tuple[float, bool], ...] = ()
 
 
 def find_failures(
@@ -150,7 +146,6 @@ def find_failures(
         advice=_advice(breakdowns),
         worst=tuple(worst[:SHOWN_ROWS]),
         doubtful=tuple(doubtful[:SHOWN_ROWS]),
-        judged=tuple((p, row.is_right) for row in rows if (p := row.answer.probability) is not None),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +20,10 @@ N_TEXTS, MAX_PIECES, MAX_NEW_TOKENS = 20, 12, 24
 TOLERANCE = 1e-4  # of a logit, relative to the largest of its text where that is above 1
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What was compared, and how far the logits differ. `str()` is the text for people."""
-
-    texts: int
-    tokens: int
-    logits: int
-    largest: float
-    version: str
-
-    def __str__(self) -> str:
-        return (
-            f"compared with transformers {self.version} on {self.texts} texts: the same {self.tokens:,} token ids, "
-            f"{self.logits:,} logits of the answers within {self.largest:.0e}"
-        )
-
-
-def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequence[str] = ()) -> Comparison:
+def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequence[str] = ()) -> str:
     """Compare an imported model with transformers' MarianMT in `folder`; without texts on random ones of its pieces.
 
+    Return in words what was compared, and how far the logits differ.
     Raises EngineError for the first difference, MissingExtraError where transformers is not installed.
     """
     marian, tokenizer, version = _theirs(folder)
@@ -59,13 +42,16 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
         fed = [engine.bos_id, *answer.ids]
         with torch.inference_mode():
             source, target = torch.tensor([ids]), torch.tensor([fed])
-            mine = engine.models[0](source, None, target)[0]
+            mine = engine.models[0](source, target)[0]
             expected = marian(input_ids=source, decoder_input_ids=target).logits[0]
         difference = float((mine - expected).abs().max() / max(1.0, float(expected.abs().max())))
         if not difference <= TOLERANCE:
             raise _differs("the logits", text, f"a difference of {difference:.1e}", f"at most {TOLERANCE:.0e}")
         largest, n_logits = max(largest, difference), n_logits + mine.numel()
-    return Comparison(len(texts), sum(map(len, ours)), n_logits, largest, version)
+    return (
+        f"compared with transformers {version} on {len(texts)} texts: the same {sum(map(len, ours)):,} token ids, "
+        f"{n_logits:,} logits of the answers within {largest:.0e}"
+    )
 
 
 def random_texts(model_file: ModelFile) -> list[str]:
@@ -96,23 +82,15 @@ def _theirs(folder: Path) -> tuple[Any, Any, str]:
             model = library.MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
             tokenizer = library.MarianTokenizer.from_pretrained(folder, local_files_only=True)
         except Exception as error:  # of many kinds, for files that are read by transformers alone
+            what, hint = "transformers cannot read this folder; nothing was written", "download the folder again"
             got = f"{type(error).__name__}: {shortened(str(error).partition(chr(10))[0], 200)}"
-            raise EngineError(
-                "transformers cannot read this folder; nothing was written",
-                where=str(folder),
-                got=got,
-                hint="download the folder again",
-            ) from None
+            raise EngineError(what, where=str(folder), got=got, hint=hint) from None
         finally:
             library.utils.logging.enable_progress_bar()
     return model.eval(), tokenizer, library.__version__
 
 
 def _differs(what: str, text: str, got: str, expected: str) -> EngineError:
-    return EngineError(
-        f"{what} of the imported model differ from those of transformers; nothing was written",
-        where=repr(text[:80]),
-        got=got,
-        expected=expected,
-        hint="please report this, with the name of the model",
-    )
+    what = f"{what} of the imported model differ from those of transformers; nothing was written"
+    hint = "please report this, with the name of the model"
+    return EngineError(what, where=repr(text[:80]), got=got, expected=expected, hint=hint)

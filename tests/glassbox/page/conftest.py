@@ -216,3 +216,11 @@ def measured(trace: Trace) -> Trace:
     names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
     effects = [HeadEffect(name, head, 0.9 - 0.01 * (i * 7 % len(names)), i, 0) for i, (name, head) in enumerate(names)]
     return replace(trace, heads=HeadEffects(120, 100, 0.9, effects))
+
+
+def compare(window: Window, text: str) -> None:
+    """Compare with another text, and wait for its answer."""
+    window.page.fill("[name=other]", text)
+    window.press("compare-texts")
+    window.page.wait_for_selector("[data-side='after']")
+    window.settle()

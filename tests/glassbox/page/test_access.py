@@ -70,19 +70,6 @@ def test_an_open_page_computes_nothing_while_nobody_changes_it(window: Any, trac
     session.detach()
 
 
-@pytest.mark.medium
-def test_large_matrices_are_shown_through_a_window(window: Any) -> None:
-    model = make_model(size=0.05, d_model=600, d_ff=900, d_k=4, tied_embeddings="target")
-    window.open(explain(model, "abc", weights=True, num_beams=2), "norm")
-    assert window.page.locator("[data-stage$='cross.residual'] td[data-cell]").count() <= 20 * 26
-    assert "× 600; the table shows rows" in window.text("[data-stage$='cross.residual'] .overview")
-    window.page.focus("[data-stage$='cross.residual'] input[type=range]")
-    window.page.keyboard.press("End")
-    last = window.all("[data-stage$='cross.residual'] td[data-cell]", "each.dataset.cell")[-1]
-    assert last.endswith(",599")
-    assert window.run("return document.activeElement.type") == "range"
-
-
 def test_the_keyboard_alone_suffices(window: Any, trace: Trace) -> None:
     window.open(trace)
     focused = "return document.activeElement.matches(given)"

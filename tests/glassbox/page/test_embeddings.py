@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,23 @@ def crowded() -> Trace:
     rows[ids, 0] = 9.0
     rows[ids, 1] = 0.0
     return explain(model, "hello,", weights=True, num_beams=2)
+
+
+@pytest.fixture(scope="module")
+def many() -> Trace:
+    words = [" ".join(f"word{i}" for i in range(first, first + 12)) for first in range(0, 96, 12)]
+    return explain(make_model(5, "words", texts=(words, words)), "word1 word2", weights=True, num_beams=2)
+
+
+def test_labels_of_the_embedding_map_do_not_overlap(window: Any, many: Trace) -> None:
+    window.open(many, "space")
+    boxes = window.all(
+        ".point:not(.crowded) text",
+        "['left', 'top', 'right', 'bottom'].map((side) => each.getBoundingClientRect()[side])",
+    )
+    assert len(boxes) > 20
+    for (left, top, right, bottom), other in combinations(boxes, 2):
+        assert min(right, other[2]) - max(left, other[0]) <= 3 or min(bottom, other[3]) - max(top, other[1]) <= 5
 
 
 @pytest.mark.parametrize(("width", "name"), [(1280, "words"), (390, "words"), (1280, "crowded")])

@@ -15,27 +15,6 @@ pytestmark = pytest.mark.browser
 TILES = "[...document.querySelectorAll('.tile')].map((each) => ({ ...each.dataset }))"
 
 
-def expected_kind(trace: Trace, name: str, head: int) -> str:
-    """The kind of a head, computed in NumPy from the definition."""
-    weights = trace.array(f"{name}.weights")[head]
-    rows = np.arange(len(weights))
-    if name.endswith("cross"):
-        keys = np.array([token.text for token in trace.tokens.source])
-        same = keys[None] == np.array([token.text for token in trace.tokens.target_out])[:, None]
-        found = {"first": weights[:, 0].mean()}
-        if same.any():
-            found["copying"] = (weights * same).sum(axis=1)[same.any(axis=1)].mean()
-    else:
-        rows = rows[2:]
-        found = {
-            "previous": weights[rows, rows - 1].mean(),
-            "same": weights[rows, rows].mean(),
-            "first": weights[rows, 0].mean(),
-        }
-    kind = max(found, key=lambda name: found[name])
-    return kind if found[kind] >= 0.5 else "mixed"
-
-
 def test_tiles_have_the_kind_and_entropy_of_the_weights_their_axes_and_the_lit_token(window: Any, trace: Trace) -> None:
     window.open(trace, "heads")
     tiles = window.run(f"return {TILES}")
@@ -46,7 +25,6 @@ def test_tiles_have_the_kind_and_entropy_of_the_weights_their_axes_and_the_lit_t
         weights = trace.array(f"{name}.weights")[int(head)].astype(float)
         entropy = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=1).mean()
         assert float(tile["entropy"]) == pytest.approx(entropy, abs=1e-5)
-        assert tile["kind"] == expected_kind(trace, name, int(head))
     assert "--heads TABLE" in window.text(".head-legend")
     assert window.page.locator("[data-key='sort-damage']").count() == 0
     tile_of = "[data-head='decoder.1.cross 0']"

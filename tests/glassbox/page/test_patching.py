@@ -13,8 +13,7 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.paper import reference
 from tests.glassbox.conftest import make_case
-from tests.glassbox.page.test_sizes import FAULTS
-from tests.glassbox.page.test_walk import WIDER, axe, violations
+from tests.glassbox.page.conftest import compare
 
 pytestmark = pytest.mark.browser
 
@@ -113,14 +112,6 @@ def test_every_patch_has_the_effect_that_the_reference_computes(window: Any, see
     assert (whole == pytest.approx(1)) != settings.copy_mechanism  # copying reads the source too
     assert found["effect"] >= min(0.95, whole - 1e-3)
     assert len(best) == 1 or found["few"] < 0.95
-
-
-def compare(window: Any, text: str) -> None:
-    """Compare with another text, and wait for its answer."""
-    window.page.fill("[name=other]", text)
-    window.press("compare-texts")
-    window.page.wait_for_selector("[data-side='after']")
-    window.settle()
 
 
 def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, trace: Trace) -> None:
@@ -275,25 +266,6 @@ def test_an_edit_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
         problem, kept = window.run(program, edits.split("; "))
         assert message in problem
         assert kept == []
-
-
-@pytest.mark.medium
-@pytest.mark.parametrize(("width", "light"), [(390, "dark"), (1440, "light")])
-def test_the_effects_and_the_parts_of_a_logit_fit_and_are_accessible(
-    window: Any, trace: Trace, width: int, light: str
-) -> None:
-    window.page.emulate_media(color_scheme=light)
-    window.page.set_viewport_size({"width": width, "height": 900})
-    window.open(trace, "whatif")
-    window.page.evaluate(axe.Axe().axe_script)
-    compare(window, "gb")
-    window.press("measure-patches")
-    window.page.wait_for_selector("[data-explained]")
-    for panel in ("whatif", "logits"):
-        window.panel(panel)
-        window.settle()
-        assert [*window.run(FAULTS), *violations(window, "#panel")] == []
-        assert window.run(WIDER) <= 0
 
 
 def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any, case: Any, trace: Trace) -> None:

@@ -276,40 +276,6 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
         assert given == pytest.approx(falls[name, head].tolist(), abs=2e-4)
 
 
-@pytest.mark.medium
-def test_heads_that_share_their_work_change_the_answer_together_as_in_python(window: Any) -> None:
-    model = make_model(1, size=0.15, d_model=16, d_ff=16, n_heads=6, d_k=3, norm="pre")
-
-    def answer(*edits: str) -> str:
-        return explain(model, "abcde", edits=edits, num_beams=1, max_new_tokens=8, evidence=False).translation
-
-    trace = explain(model, "abcde", weights=True, num_beams=1, max_new_tokens=8)
-    window.open(trace, "story")
-    switches = window.all("[aria-label='switch off'] button", "each.textContent")
-    window.press("question-2")
-    window.page.wait_for_selector(READY)
-    found = re.search(
-        r"Without heads (.+) of decoder layer 0, self-attention, all at once, “(.+?)” becomes “(.+?)”", words(window)
-    )
-    assert found
-    assert found[2] == trace.translation
-    heads = re.findall(r"\d", found[1])
-    for name in attentions(trace):
-        assert {answer(f"head {name} {head} off") for head in range(6)} == {trace.translation}, name
-    expected = answer(*(f"head decoder.0.self {head} off" for head in heads))
-    assert expected != trace.translation
-    assert expected.startswith(found[3].removesuffix("…"))
-    assert window.page.locator(".story figure").count() == len(heads)
-    window.press("without-shared")
-    window.page.wait_for_selector("[data-side='after']")
-    window.settle()
-    assert window.text("dd .output") == expected
-    window.press("edit-none")
-    window.press("question-0")
-    window.settle()
-    assert window.all("[aria-label='switch off'] button", "each.textContent") == switches  # measured or not
-
-
 def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace) -> None:
     window.open(trace, "story?question=3&row=1")
     logit = trace.array("logits")[1, trace.tokens.target_out[1].id]

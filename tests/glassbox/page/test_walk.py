@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
+from tests.glassbox.page.conftest import compare
 from tests.glassbox.page.test_sizes import FAULTS
 
 pytestmark = pytest.mark.browser
@@ -84,17 +85,34 @@ def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
 
 
 @pytest.mark.medium
-def test_axe_finds_no_violation(window: Any, trained: Trace, measured: Trace) -> None:
-    """In the views that the walk leaves out."""
+@pytest.mark.parametrize(("width", "light"), [(390, "dark"), (1440, "light")])
+def test_views_that_the_walk_leaves_out_fit_and_are_accessible(
+    window: Any, trained: Trace, measured: Trace, width: int, light: str
+) -> None:
+    window.page.emulate_media(color_scheme=light)
+    window.page.set_viewport_size({"width": width, "height": 900})
     window.open(replace(trained, heads=measured.heads))
     window.page.evaluate(axe.Axe().axe_script)
     found = {}
+
+    def look(view: str, within: str = "#panel") -> None:
+        window.settle()
+        found[view] = [*window.run(FAULTS), *violations(window, within)]
+        assert window.run(WIDER) <= 0, view
+
     for name, view in VIEWS.items():
         window.panel(name)
         window.press(view)
-        found[view] = violations(window, "#panel")
+        look(view)
     window.panel("attention")
     window.press("view-steps")
     window.page.click(SCORE)
     found["inspector"] = violations(window, "html")
+    window.panel("whatif")
+    compare(window, "gb")
+    window.press("measure-patches")
+    window.page.wait_for_selector("[data-explained]")
+    look("whatif")
+    window.panel("logits")
+    look("logits")
     assert {name: one for name, one in found.items() if one} == {}

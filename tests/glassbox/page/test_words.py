@@ -68,9 +68,3 @@ def test_a_page_without_weights_does_not_say_that_the_server_shows_them(window: 
     assert "serve" not in window.text("#panel")
     window.panel("whatif")
     assert "glassformer serve MODEL" in window.text("#panel")
-
-
-def test_the_mistakes_fit_a_narrow_window(window: Any, trace: Trace) -> None:
-    window.page.set_viewport_size({"width": 390, "height": 844})
-    window.open(trace, "attention?view=mistakes")
-    assert window.run("return document.documentElement.scrollWidth") <= 390

@@ -18,7 +18,6 @@ from glassformer.paper.model import Transformer
 from glassformer.paper.settings import ModelSettings, SideSettings
 from glassformer.ship.storage.weights import get_weights
 from glassformer.text import learn
-from tests.untrained import logits_of
 
 BOS, EOS = 1, 2
 PAIRS = [
@@ -87,7 +86,7 @@ def of_pytorch(model: Transformer, layer: int, source: list[int], target: list[i
     found: list[Any] = []
     attention: Any = model.decoder[layer].cross_attention
     attention.register_forward_pre_hook(lambda _module, inputs: found.extend(inputs[:2]))
-    logits_of(model, torch.tensor([source]), torch.tensor([target[:-1]]))
+    model(torch.tensor([source]), torch.tensor([target[:-1]]))
     query, key = (
         projection(tokens).unflatten(2, (attention.n_heads, -1)).transpose(1, 2)
         for projection, tokens in ((attention.w_q, found[0]), (attention.w_k, found[1]))

@@ -42,8 +42,7 @@ class Running(NamedTuple):
         return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
 
     def get(self, path: str = "/api/health") -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
-            return json.load(answer)
+        return json.loads(self.text(path))
 
     def text(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:

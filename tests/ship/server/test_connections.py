@@ -45,6 +45,13 @@ def test_a_body_without_end_is_refused_and_the_others_are_served(patient: Runnin
         assert patient.complaints() == ""
 
 
+def test_a_body_that_is_far_too_large_gets_its_answer(patient: Running) -> None:
+    with patient.connect() as opened:
+        opened.sendall(b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 30000000\r\n\r\n")
+        opened.sendall(bytes(30_000_000))
+        assert read_answer(opened)[0] == 413
+
+
 def test_a_large_head_is_answered_with_431(patient: Running) -> None:
     with patient.connect() as opened:
         opened.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nA: " + b"x" * (HEAD_BYTES + 10))

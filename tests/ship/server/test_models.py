@@ -82,14 +82,9 @@ def test_a_model_has_the_name_of_its_run_its_file_or_the_one_that_is_given(model
     assert _named(f"fr={run}").path == run
 
 
-def test_two_models_of_one_name_are_refused(model_path: Path) -> None:
-    given = [_named(f"one={model_path}"), _named(f"one={model_path}")]
+def test_two_models_of_one_name_and_an_ensemble_of_several_are_refused(model_path: Path) -> None:
     with pytest.raises(UsageError, match="two models have the same name") as caught:
-        _check(given, None, None)
+        _check([_named(f"one={model_path}")] * 2, None, None)
     assert "OTHER=" in str(caught.value)
-
-
-def test_an_ensemble_is_one_model(model_path: Path) -> None:
-    given = [_named(f"{name}={model_path}") for name in "ab"]
     with pytest.raises(UsageError, match="an ensemble is one model"):
-        _check(given, None, [model_path])
+        _check([_named(f"{name}={model_path}") for name in "ab"], None, [model_path])

@@ -80,10 +80,7 @@ def test_a_text_is_an_object_with_the_inputs(client: TestClient) -> None:
     ("text", "status", "what"),
     [
         ("abc", 400, "a source has 2 inputs"),
-        ({"lemma": "abc"}, 400, "the feature 'tags' is missing"),
-        ({**TEXT, "tag": "V"}, 400, "the model has no input 'tag'"),
         ({**TEXT, "tags": ""}, 422, "the feature 'tags' is empty"),
-        ({**TEXT, "lemma": "a\x1fb"}, 422, "contains U+001F"),
         ({**TEXT, "tags": 3}, 422, "the request does not fit"),
         ({str(i): "x" for i in range(2000)}, 422, "the request does not fit"),
     ],

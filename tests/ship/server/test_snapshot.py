@@ -12,26 +12,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from glassformer.before.members import train
-from glassformer.data.datasets import dates
 from glassformer.ship.server.api import create_app
 from glassformer.ship.server.served import CHANGED, Served
 from glassformer.ship.storage.modelfile import ModelFile
-from tests import tiny
+from tests.chaos.conftest import PAIRS, SETTINGS
 
-PAIRS = dates(40, seed=5)
 TEXT = PAIRS[0][0]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    often = {"validate_every": 2, "validate_rows": 4, "steps": 4}
-    chosen = tiny.settings(
-        data={"valid_fraction": 0.2},
-        model={"d_model": 16, "d_ff": 16},
-        training={"batch_tokens": 200, "precision": "float32"} | often,
-        decoding={"num_beams": 1, "max_new_tokens": 8},
-    )
+    chosen = SETTINGS.model_copy(update={"data": SETTINGS.data.model_copy(update={"valid_fraction": 0.2})})
     train(PAIRS, chosen, folder, device="cpu").finish()
     return folder
 
@@ -59,22 +51,13 @@ def answers(client: TestClient) -> dict[str, Any]:
     }
 
 
-def remove(model: Path) -> None:
-    model.unlink()
-
-
-def replace_by_another(model: Path) -> None:
-    file = ModelFile.load(model)
-    file.save(model)
-
-
 def write_in_place(model: Path) -> None:
     whole = model.read_bytes()
     os.utime(model, (1, 1))
     model.write_bytes(whole)
 
 
-@pytest.mark.parametrize("change", [remove, replace_by_another, write_in_place])
+@pytest.mark.parametrize("change", [Path.unlink, lambda model: ModelFile.load(model).save(model), write_in_place])
 def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is_left_out(
     run: Path, change: Callable[[Path], None]
 ) -> None:
@@ -87,24 +70,6 @@ def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is
         change(run / "model.safetensors")
         after = answers(client)
     assert after == before | {"history": None, "errors": None, "notices": [CHANGED]}
-
-
-def test_a_run_that_is_replaced_while_its_history_is_read_does_no_harm(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from glassformer.glassbox import trace as trace_module
-
-    def damaged(folder: Path, *others: Any) -> Any:
-        (folder / "model.safetensors").unlink()
-        return read(folder, *others)
-
-    with client_of(run) as client:
-        wanted = answers(client)["traced"]
-        (run / "history.jsonl").write_text("of another run\n")
-        read = trace_module.training_of
-        monkeypatch.setattr(trace_module, "training_of", damaged)
-        found = answers(client)
-    assert (found["traced"], found["history"], found["notices"]) == (wanted, None, [CHANGED])
 
 
 def test_a_damaged_history_of_the_same_model_is_an_error(run: Path) -> None:

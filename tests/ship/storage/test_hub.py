@@ -57,7 +57,7 @@ class Hub(ThreadingHTTPServer):
         if (name, sha) not in self.folders:
             return refuse("RevisionNotFound")
         files = sorted(self.folders[name, sha].iterdir())
-        described: Any = {"id": name, "sha": sha, "siblings": [{"rfilename": file.name} for file in files]}
+        described: Any = {"id": name, "sha": sha}
         if kind == "tree":
             sizes = [{"size": file.stat().st_size, "oid": digest(file)} for file in files]
             described = [{"type": "file", "path": file.name, **size} for file, size in zip(files, sizes, strict=True)]
@@ -120,20 +120,15 @@ def ours(server: Hub, tmp_path: Path) -> dict[str, ModelFile]:
     return models
 
 
-def test_a_model_is_fetched_and_translates_and_only_what_it_needs_is_fetched(
+def test_a_model_of_a_revision_is_fetched_and_translates_and_only_what_it_needs_is_fetched(
     server: Hub, ours: dict[str, ModelFile]
 ) -> None:
     expected = Translator(ours[SHA], device="cpu").translate(["abc"], max_new_tokens=9)
     assert Translator.load("hf://me/model", device="cpu").translate(["abc"], max_new_tokens=9) == expected
     assert server.requests == ["model.safetensors"]
     assert fetch("hf://me/model").revision == SHA
-
-
-def test_a_revision_is_pinned(server: Hub, ours: dict[str, ModelFile]) -> None:
-    path = local_model(f"hf://me/model@{OLDER}")
-    assert ModelFile.load(path).tensors["encoder.0.self_attention.w_q.weight"].tolist() == (
-        ours[OLDER].tensors["encoder.0.self_attention.w_q.weight"].tolist()
-    )
+    path, name = local_model(f"hf://me/model@{OLDER}"), "encoder.0.self_attention.w_q.weight"
+    assert (ModelFile.load(path).tensors[name] == ours[OLDER].tensors[name]).all()
     assert path.parent.name == OLDER
 
 
@@ -200,12 +195,8 @@ def test_what_the_hub_does_not_have_is_named(
     "address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://../a b", "hf://-/--"]
 )
 def test_an_address_that_is_not_valid_is_refused(address: str, server: Hub) -> None:
-    with pytest.raises(UsageError, match=r"hub|name of a repository"):
+    with pytest.raises((UsageError, ModelFileError), match="hub"):
         local_model(address)
-
-
-def test_a_path_keeps_its_meaning() -> None:
-    assert local_model("a/b.safetensors") == Path("a/b.safetensors")
     assert local_model("hf/model") == Path("hf/model")
 
 

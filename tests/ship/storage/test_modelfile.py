@@ -128,17 +128,11 @@ def test_a_shared_vocabulary_is_written_once_also_where_sources_alone_are_trimme
 
 def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
     ModelFile.load(path).save(str(tmp_path / "again"))  # a path as text, as `load` takes it
-    headers = []
-    for file in (path, tmp_path / "again"):
-        with safe_open(file, framework="numpy") as opened:
-            headers.append(opened.metadata())
-    assert headers[0] == headers[1]
-    assert len(headers[0]["digest"]) == 64
+    assert path.read_bytes() == (tmp_path / "again").read_bytes()
 
 
 def test_a_run_directory_is_accepted_for_the_model_in_it(path):
     assert find_model(path.parent) == find_model(str(path)) == path
-    assert ModelFile.load(path.parent).settings == example().settings
 
 
 def test_the_versions_of_the_libraries_of_a_model_are_recorded():
@@ -183,11 +177,10 @@ def test_the_members_of_a_file_are_loaded_unchanged(path):
 @pytest.mark.parametrize(
     ("members", "what"),
     [
-        (None, "the file has no valid 'members'"),
-        ({"seed": 5}, "the file has no valid 'members'"),
-        ([3, 4], "the file has no valid 'members'"),
-        ([{"seed": -1, "metrics": {}}] * 2, "'members.seed' in the model file is not valid"),
-        ([{"seed": 5, "metrics": {"value": "x"}}] * 2, "'metrics.value' in the model file is not"),
+        (None, "'members' in the model file is not valid"),
+        ({"seed": 5}, "'members' in the model file is not valid"),
+        ([3, 4], "'members.0' in the model file is not valid"),
+        ([{"seed": -1, "metrics": {}}] * 2, "'members.0.seed' in the model file is not valid"),
         ([{"seed": 5, "metrics": {}}], "the tensor 'members.3."),
         ([{"seed": 5, "metrics": {}}] * 3, "the tensor 'members.4."),
         ([{"seed": 5, "metrics": {}}] * 999, "the model file has fewer tensors than layers"),
@@ -217,55 +210,36 @@ def test_a_missing_model_is_an_error_that_says_how_to_train_one(tmp_path):
     error = refused(tmp_path / "none.safetensors", what="the model does not exist", hint="glassformer train")
     assert error.where == str(tmp_path / "none.safetensors")
     assert error.expected == "a .safetensors model file or a run directory"
-
-
-def test_a_folder_without_a_model_is_not_a_finished_run(tmp_path):
     refused(tmp_path, what="this directory has no model", expected="a model.safetensors in it")
-
-
-def test_a_path_with_an_operating_system_error_is_an_error_too(tmp_path):
     refused(tmp_path / ("x" * 5000), what="cannot read the model file", got="File name too long")
+    os.mkfifo(tmp_path / "m")  # which is refused without waiting
+    refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")
 
 
 # Damaged
 
 
+class Hostile:
+    def __reduce__(self):
+        return (os.mkdir, ("run by the pickle",))
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\0",
         b"source,target\n1845-01-05,January\n",
-        b"\xff" * 100,
         b"\xff\xff\xff\xff\xff\xff\xff\x7f{}",
         b"\2\0\0\0\0\0\0\0{}",
-        pickle.dumps({"weights": [1.0] * 100}),
+        pickle.dumps(Hostile()),
         b"PK\3\4" + b"\0" * 200,
     ],
 )
-def test_a_file_of_something_else_is_refused(tmp_path, content):
+def test_a_file_of_something_else_is_refused_and_nothing_of_a_pickle_is_run(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "m.safetensors"
     path.write_bytes(content)
     refused(path)
-
-
-def test_nothing_of_a_pickle_is_run(tmp_path):
-    class Hostile:
-        def __reduce__(self):
-            return (os.mkdir, (str(tmp_path / "run by the pickle"),))
-
-    path = tmp_path / "m.safetensors"
-    path.write_bytes(pickle.dumps(Hostile()))
-    refused(path, what="this is not a file of glassformer", expected="a .safetensors file written by glassformer")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_file_that_is_cut_off_anywhere_is_refused(path):
-    whole = path.read_bytes()
-    cuts = {*range(12), *np.linspace(12, len(whole) - 1, 50).astype(int).tolist()}
-    for cut in sorted(cuts):
-        path.write_bytes(whole[:cut])
-        refused(path)
 
 
 def test_the_digest_detects_a_changed_weight(path):
@@ -318,8 +292,8 @@ def test_metadata_that_is_not_json_is_refused(path, text):
 
 @pytest.mark.parametrize("name", ["settings", "tokenizers", "data", "metrics", "versions"])
 def test_a_part_that_is_not_an_object_or_is_missing_is_named(path, name):
-    refused(with_header(path, **{name: "[]"}), what=f"the file has no '{name}'", expected="a JSON object")
-    refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"the file has no '{name}'")
+    refused(with_header(path, **{name: "[]"}), what=f"'{name}' in the model file is not valid", got="[]")
+    refused(rewritten(path, lambda _, parts: parts.pop(name)), what=f"'{name}' in the model file is not valid")
 
 
 @pytest.mark.parametrize("where", ["settings", "tokenizers"])
@@ -369,16 +343,11 @@ def test_a_part_or_a_tensor_that_is_not_valid_is_named(path, change, what, got):
     assert error.expected == "float32 (6, 4)" or what != NO_TENSOR
 
 
-@pytest.mark.parametrize(
-    ("name", "got", "expected"), [(WEIGHT, "nothing", "float32 (6, 4)"), ("zz", "float32 (2,)", "nothing")]
-)
-def test_a_tensor_that_is_missing_or_of_no_use_is_named(path, name, got, expected):
-    def put(tensors, _parts):
-        if tensors.pop(name, None) is None:
-            tensors[name] = np.zeros(2, np.float32)
-
-    error = refused(rewritten(path, put), what=f"the tensor '{name}' does not match the settings")
-    assert (error.got, error.expected) == (got, expected)
+def test_a_tensor_that_is_missing_or_of_no_use_is_named(path):
+    rewritten(path, lambda tensors, _: tensors.update(zz=np.zeros(2, np.float32)))
+    refused(path, what="the tensor 'zz' does not match the settings", got="float32 (2,)", expected="nothing")
+    rewritten(path, lambda tensors, _: tensors.pop(WEIGHT))
+    refused(path, what=NO_TENSOR, got="nothing", expected="float32 (6, 4)")
 
 
 @pytest.mark.parametrize("number", [-2, 0.5, 1e6])
@@ -412,23 +381,6 @@ def used_little(kilobytes: int = 50_000) -> Iterator[None]:
     yield
     assert time.perf_counter() - started < 30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < kilobytes
-
-
-def promising(path: Path, metadata: dict[str, str], shape: list[int], n_bytes: int) -> Path:
-    """A file whose one float32 tensor has this shape, and whose data are a hole of so many bytes."""
-    tensor = {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * int(np.prod(shape))]}
-    header = json.dumps({"__metadata__": metadata, "w": tensor}).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header)
-    os.truncate(path, 8 + len(header) + n_bytes)
-    return path
-
-
-@pytest.mark.parametrize(("promised", "n_bytes"), [(10**11, 0), (10**6, 10**11), (10**11, 10**11 - 1), (2**43, 2**43)])
-def test_a_file_smaller_than_its_header_says_is_refused_before_it_is_read(path, promised, n_bytes):
-    with safe_open(path, framework="numpy") as opened:
-        metadata = opened.metadata()
-    with used_little():
-        refused(promising(path, metadata, [promised // 4], n_bytes))
 
 
 @pytest.mark.parametrize("value", ["[]", "1.5"])
@@ -474,8 +426,3 @@ def test_a_panic_of_a_library_does_not_escape(path, monkeypatch):
 
     monkeypatch.setattr(modelfile, "tokenizers_from_dict", fall)
     refused(path, what="this is not a file of glassformer, or it is truncated or damaged", got="index out of bounds")
-
-
-def test_a_pipe_is_refused_without_waiting(tmp_path):
-    os.mkfifo(tmp_path / "m")
-    refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")

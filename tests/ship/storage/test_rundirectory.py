@@ -7,24 +7,19 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import RunError
-from glassformer.ship.storage.files import NO_LOCKS
 from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.events import Sample, Saved, Started, Validated
-
-A_RUN = ("model.safetensors", "recipe.toml", "history.jsonl", "ledger.jsonl", "README.md")
+from glassformer.training.events import Sample, Saved, Validated
 
 
 def finished_run(path: Path) -> RunDirectory:
     directory = RunDirectory(path)
     directory.create(overwrite=False)
-    for name in A_RUN:
+    for name in ("model.safetensors", "recipe.toml", "history.jsonl", "ledger.jsonl", "README.md"):
         (path / name).write_text("old")
     directory.checkpoint(500).write_text("old")
     return directory
@@ -57,26 +52,9 @@ def test_a_run_directory_is_locked_by_one_process_at_a_time(tmp_path):
         pass
 
 
-def test_the_lock_of_another_process_ends_when_it_is_killed(tmp_path):
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom glassformer.ship.storage.rundirectory import RunDirectory\n"
-        "with RunDirectory(Path(sys.argv[1])).locked():\n    print('held', flush=True)\n    sys.stdin.read()\n"
-    )
-    words = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(RunError, match="this run is already being trained"), RunDirectory(tmp_path).locked():
-            pass
-        other.kill()
-    with RunDirectory(tmp_path).locked():
-        pass
-
-
-@pytest.mark.parametrize("number", NO_LOCKS)
-def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch, number):
+def test_on_a_file_system_without_locks_training_continues(tmp_path, monkeypatch):
     def no_locks(*_arguments: object) -> None:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     with RunDirectory(tmp_path).locked():
@@ -88,23 +66,16 @@ def test_checkpoints_and_snapshots_are_listed_together_by_their_step(tmp_path):
     for path in (directory.checkpoint(10_000_000), directory.checkpoint(20), directory.snapshot(3000)):
         path.write_text("")
     directory.resume.write_text("")
+    for step in ("", "last", "-1", "5²", "000000٣", "9" * 100):  # of files that no run writes
+        (directory.checkpoints / f"snapshot-{step}.safetensors").write_text("")
     steps = [directory.checkpoint(step) for step in (20, 500, 10_000_000)]
     assert directory.kept_checkpoints() == steps
     assert directory.checkpoints_and_snapshots() == [*steps[:2], directory.snapshot(3000), steps[2]]
 
 
-@pytest.mark.parametrize("step", ["", "last", "-1", "5²", "9" * 100])
-def test_weights_without_a_step_in_their_name_are_refused(tmp_path, step):
-    directory = finished_run(tmp_path)
-    path = directory.checkpoints / f"snapshot-{step}.safetensors"
-    path.write_text("")
-    with pytest.raises(RunError, match="a checkpoint of the run has no step in its name") as caught:
-        directory.checkpoints_and_snapshots()
-    assert (caught.value.where, caught.value.expected) == (str(path), "a name such as snapshot-0000500.safetensors")
-
-
 def test_a_run_is_overwritten_only_when_requested(tmp_path):
     directory = finished_run(tmp_path / "run")
+    directory.recipe.unlink()  # without which it is still a run
     before = tree(tmp_path)
     with pytest.raises(RunError) as caught:
         directory.create(overwrite=False)
@@ -119,17 +90,16 @@ def test_a_run_is_overwritten_only_when_requested(tmp_path):
     assert tree(directory.path) == {"checkpoints"}
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize(
     "names", [["README.md"], ["README.md", "model.safetensors"], ["thesis.tex"], ["README.md", "members"]]
 )
-def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, overwrite, names):
+def test_a_folder_that_is_not_a_run_is_never_changed(tmp_path, names):
     for name in names:
         (tmp_path / name).write_text("ten years of work")
     (tmp_path / "checkpoints").mkdir()
-    with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer") as caught:
-        RunDirectory(tmp_path).create(overwrite=overwrite)
-    assert (caught.value.where, caught.value.hint) == (str(tmp_path), "choose another --out")
+    for overwrite in (False, True):
+        with pytest.raises(RunError, match="the directory is not empty and is not a run of glassformer"):
+            RunDirectory(tmp_path).create(overwrite=overwrite)
     assert tree(tmp_path) == {*names, "checkpoints"}
 
 
@@ -169,29 +139,16 @@ def test_a_link_to_a_run_is_emptied_and_the_targets_of_links_in_it_are_kept(tmp_
     assert (tmp_path / "link").is_symlink()
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_run_directory_cannot_be_a_file(tmp_path, overwrite):
+def test_a_run_directory_cannot_be_a_file(tmp_path):
     (tmp_path / "run").write_text("mine")
     with pytest.raises(RunError, match="the run directory is a file"):
-        RunDirectory(tmp_path / "run").create(overwrite=overwrite)
+        RunDirectory(tmp_path / "run").create(overwrite=True)
     with pytest.raises(RunError) as caught:
-        RunDirectory(tmp_path / "run" / "deeper").create(overwrite=overwrite)
+        RunDirectory(tmp_path / "run" / "deeper").create(overwrite=False)
     assert caught.value.hint == "a part of this path is a file; choose another path"
     with pytest.raises(RunError, match="cannot write"), RunDirectory(tmp_path / "run" / "deeper").locked():
         pass
     assert (tmp_path / "run").read_text() == "mine"
-
-
-@pytest.mark.parametrize("call", ["mkdir", "iterdir"])
-def test_a_folder_without_permission_is_an_error_with_a_hint(tmp_path, monkeypatch, call):
-    def refuse(*_arguments, **_options):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    (tmp_path / "run").mkdir()
-    monkeypatch.setattr(f"pathlib.Path.{call}", refuse)
-    with pytest.raises(RunError) as caught:
-        RunDirectory(tmp_path / "run").create(overwrite=False)
-    assert (caught.value.got, caught.value.hint) == ("Permission denied", "choose a folder with write permission")
 
 
 def test_only_a_run_that_was_saved_can_be_resumed(tmp_path):
@@ -292,26 +249,16 @@ def test_whenever_a_process_is_killed_a_complete_run_is_left_and_the_folder_can_
     assert 5 < moment < 99
 
 
-@pytest.mark.parametrize(
-    "name", [".recipe.toml.0a1b2c3d.part", "checkpoints/.resume.safetensors.0a1b2c3d.part", ".lock"]
-)
-def test_a_folder_with_only_temporary_files_is_free_and_is_cleaned_up(tmp_path, name):
+def test_a_folder_with_only_temporary_files_is_free_and_is_cleaned_up(tmp_path):
     directory = RunDirectory(tmp_path / "run")
     directory.checkpoints.mkdir(parents=True)
-    (directory.path / name).write_text("half")
+    for name in (".recipe.toml.0a1b2c3d.part", "checkpoints/.resume.safetensors.0a1b2c3d.part", ".lock"):
+        (directory.path / name).write_text("half")
     directory.check_free(overwrite=False)
     with directory.locked():
         directory.recover()
         directory.create(overwrite=False)
     assert tree(directory.path) == {"checkpoints"}
-
-
-def test_a_run_without_its_recipe_is_still_a_run(tmp_path):
-    directory = finished_run(tmp_path)
-    directory.recipe.unlink()
-    with pytest.raises(RunError, match="the run already exists"):
-        directory.check_free(overwrite=False)
-    directory.check_free(overwrite=True)
 
 
 def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path):
@@ -333,16 +280,13 @@ def test_a_folder_that_is_moved_while_it_is_locked_is_not_written_again(tmp_path
 
 def test_the_history_is_one_json_object_per_line(tmp_path):
     directory = RunDirectory(tmp_path)
-    directory.record(Started(0, 0.0, 90, 10, 1234, 500, 5, "cpu", "float32", False).to_json())
     sample = Sample("1845-01-05", "é", "January")
     directory.record(Validated(5, 1.5, 0.7, "exact_match", 0.5, True, (sample,)).to_json())
     directory.record(Saved(5, 1.5, Path("not-utf8-\udcff")).to_json())
     lines = [json.loads(line) for line in directory.history.read_text(encoding="utf-8").split("\n")[:-1]]
-    assert [line["event"] for line in lines] == ["started", "validated", "saved"]
-    assert lines[0]["train_rows"] == 90
-    assert lines[1]["samples"] == [["1845-01-05", "é", "January"]]
-    assert lines[2] == {"event": "saved", "step": 5, "seconds": 1.5, "path": "not-utf8-\udcff"}
+    assert lines[0]["samples"] == [["1845-01-05", "é", "January"]]
+    assert lines[1] == {"event": "saved", "step": 5, "seconds": 1.5, "path": "not-utf8-\udcff"}
     directory.history.unlink()
     directory.history.mkdir()
     with pytest.raises(RunError, match="cannot write the file"):
-        directory.record(lines[2])
+        directory.record(lines[1])

@@ -21,7 +21,7 @@ from glassformer.inference.translator import Source
 from glassformer.ship.export.check import Check, Checker
 from glassformer.ship.export.programs import Format
 from glassformer.ship.export.rows import Rows, drawn_rows, pair_rows
-from glassformer.ship.storage.files import check_empty, cleaned_up, locked, writing
+from glassformer.ship.storage.files import check_empty, locked, writing
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import ModelFile, find_model, library_versions
 from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
@@ -144,12 +144,12 @@ def _check_float16(model_file: ModelFile) -> None:
 def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
 
-    After an error, Ctrl-C or SIGTERM it is deleted; that of a killed process is, before. Raises RunError when another
-    process writes `out`.
+    After an error or Ctrl-C it is deleted; that of a killed process is, before. Raises RunError when another process
+    writes `out`.
     """
     hint = "wait for it or stop it, or choose another --out"
     busy = RunError("another process is writing this export", where=str(out), hint=hint)
-    with cleaned_up(), locked(out.with_name(f".{out.name}.lock"), busy) as is_locked:
+    with locked(out.with_name(f".{out.name}.lock"), busy) as is_locked:
         # Without a lock another process may have a folder of the same name.
         temporary = out.with_name(f".{out.name}.part" if is_locked else f".{out.name}.{secrets.token_hex(4)}.part")
         shutil.rmtree(temporary, ignore_errors=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from glassformer.data.column_settings import held_out_columns
-from glassformer.errors import ModelFileError, RunError, UsageError, quoted
-from glassformer.glassbox.history import last_sample
+from glassformer.errors import UsageError, quoted
 from glassformer.glassbox.report import MAX_BYTES
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
@@ -22,7 +21,7 @@ from glassformer.ship.server.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS,
 from glassformer.ship.storage.files import shown
 from glassformer.ship.storage.hub import local_model
 from glassformer.ship.storage.modelfile import find_model
-from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.ship.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
 
 CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
@@ -115,35 +114,19 @@ class Served:
         return await self.worker.acall(lambda: self._trace(body))
 
     def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
-        edits = body.edits if isinstance(body, WhatIfBody) else []
-        weights = isinstance(body, TraceBody) and body.weights and self.weights_fit
         wants_history = isinstance(body, TraceBody) and body.history
-
-        def trace(history: Path | Literal[False]) -> Trace:
-            return explain(
-                self.translator,
-                body.text,
-                target=body.target,
-                edits=edits,
-                weights=weights,
-                history=history,
-                **body.search,
-            )
-
-        try:
-            found = trace(self.path.parent if wants_history and self.is_unchanged else False)
-        except (ModelFileError, RunError):  # the run may be in the middle of a replacement
-            if self.is_unchanged:
-                raise
-            found = trace(False)
-        if wants_history and not self.is_unchanged:
-            found = replace(found, training=None, errors=None, notices=[*found.notices, CHANGED])
-        return replace(found, provenance=replace(found.provenance, model=shown(self.path)))
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the model file is the one that was loaded, so that its run is the one that made this model."""
-        return self.stamp is not None and stamp_of(self.path) == self.stamp
+        is_unchanged = stamp_of(self.path) == self.stamp  # so its run is the one that made this model
+        found = explain(
+            self.translator,
+            body.text,
+            target=body.target,
+            edits=body.edits if isinstance(body, WhatIfBody) else [],
+            weights=isinstance(body, TraceBody) and body.weights and self.weights_fit,
+            history=self.path.parent if wants_history and is_unchanged else False,
+            **body.search,
+        )
+        notices = [*found.notices, CHANGED] if wants_history and not is_unchanged else found.notices
+        return replace(found, notices=notices, provenance=replace(found.provenance, model=shown(self.path)))
 
 
 def load_models(
@@ -178,23 +161,13 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
-    """Return a first text: the last sample of validation in the run, or else the three most frequent tokens.
-
-    With several inputs: those of the first held-out row of the run, or else such texts and the first symbols.
-    """
-    if translator.inputs:
-        columns = held_out_columns(translator.inputs, translator.model_file.data.columns)
-        for row in RunDirectory(path.parent).read_held_out(columns):
-            return dict(zip(columns[:-1], row, strict=False))
-        text = _frequent_text(translator)
-        return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in translator.inputs}
-    if (sample := last_sample(path.parent)) is not None:
-        return sample
-    return _frequent_text(translator)
-
-
-def _frequent_text(translator: Translator) -> str:
+    """Return a first source: the first held-out row of the run, or else the most frequent tokens, and first symbols."""
+    inputs, data = translator.inputs, translator.model_file.data
+    columns = held_out_columns(inputs, data.columns) if inputs else HELD_OUT_COLUMNS
+    for row in RunDirectory(path.parent).read_held_out(columns):
+        return dict(zip(columns[:-1], row, strict=False)) if inputs else row[0]
     tokenizer = translator.source_tokenizer
-    counts = translator.model_file.data.source_counts or [1] * len(tokenizer)
+    counts = data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
-    return tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
+    text = tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
+    return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs} if inputs else text

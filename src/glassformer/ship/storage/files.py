@@ -6,12 +6,9 @@ import contextlib
 import errno
 import os
 import secrets
-import signal
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 from glassformer.errors import RunError, WriteError, quoted
 
@@ -166,28 +163,6 @@ def cannot_write(path: Path, error: OSError) -> WriteError:
         got=error.strerror or str(error),
         hint=hints.get(error.errno or 0, "check the folder and the disk, then try again; no existing data is lost"),
     )
-
-
-@contextlib.contextmanager
-def cleaned_up() -> Iterator[None]:
-    """Let SIGTERM end the program inside the context as an error does, so that what is unfinished can be removed.
-
-    A second signal ends it at once. Nothing changes outside of the main thread, or where the signal has a handler.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        raise SystemExit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -85,33 +85,34 @@ def _converted(fetched: Fetched) -> Path:
     folder: Path = _library().cached_assets_path("glassformer", namespace=owner, subfolder=f"{name}-{version}")
     path = folder / SAFETENSORS
     if not path.is_file():
-        import_marian(fetched.folder, f"{fetched.name}@{fetched.revision}").save(path)
+        import_marian(fetched.folder).save(path)
     return path
 
 
 def _download(name: str, revision: str | None, files: list[str]) -> Path:
     library = _library()
     errors, where = library.errors, f"hf://{name}" + (f"@{revision}" if revision else "")
-    hint = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE; a model that was fetched before needs no network"
+    network = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE; a model that was fetched before needs no network"
+    known = {
+        errors.GatedRepoError: (
+            "this repository is not open to everybody",
+            "accept its conditions on the hub, then: hf auth login",
+        ),
+        errors.RevisionNotFoundError: ("the repository does not have this revision", None),
+        errors.RepositoryNotFoundError: (
+            "the hub does not have this repository",
+            "check the name; for a private one: hf auth login",
+        ),
+        errors.LocalEntryNotFoundError: ("the hub cannot be reached, and the model is not in the cache", network),
+    }
     try:
         return Path(library.snapshot_download(name, revision=revision, allow_patterns=files))
-    except errors.GatedRepoError:
-        hint = "accept its conditions on the hub, then: hf auth login"
-        raise ModelFileError("this repository is not open to everybody", where=where, hint=hint) from None
-    except errors.RevisionNotFoundError:
-        raise ModelFileError("the repository does not have this revision", where=where) from None
-    except errors.RepositoryNotFoundError:
-        hint = "check the name; for a private one: hf auth login"
-        raise ModelFileError("the hub does not have this repository", where=where, hint=hint) from None
-    except errors.LocalEntryNotFoundError:
-        raise ModelFileError(
-            "the hub cannot be reached, and the model is not in the cache", where=where, hint=hint
-        ) from None
-    except errors.HFValidationError as error:
-        raise UsageError("this is not the name of a repository", got=quoted(name), expected=str(error)[:200]) from None
-    except (OSError, errors.HfHubHTTPError) as error:
+    except tuple(known) as error:
+        what, hint = next(words for kind, words in known.items() if isinstance(error, kind))
+        raise ModelFileError(what, where=where, hint=hint) from None
+    except (OSError, errors.HfHubHTTPError, errors.HFValidationError) as error:
         got = str(error).partition("\n")[0][:200]
-        raise ModelFileError("the model could not be fetched from the hub", where=where, got=got, hint=hint) from None
+        raise ModelFileError("the model cannot be fetched from the hub", where=where, got=got, hint=network) from None
 
 
 def _library() -> Any:

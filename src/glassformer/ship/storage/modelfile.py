@@ -24,7 +24,7 @@ import numpy as np
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.paper.settings import ModelSettings, Settings
 from glassformer.ship.storage.container import Arrays, open_container, write_tensors
-from glassformer.ship.storage.records import Calibration, Member, Metrics, TrainingData, read_versions
+from glassformer.ship.storage.records import Calibration, Metrics, Parts, TrainingData
 from glassformer.ship.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
 from glassformer.text.seen import Seen
@@ -91,22 +91,18 @@ class ModelFile:
 
     def save(self, path: str | Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
-        calibration = {} if self.calibration is None else {"calibration": self.calibration.to_dict()}
-        members = [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]
-        write_tensors(
-            Path(path),
-            FORMAT,
-            self.all_tensors,
-            {
-                "settings": self.settings.model_dump(mode="json"),
-                "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
-                "data": self.data.to_dict(),
-                "metrics": self.metrics.to_dict(),
-                "versions": self.versions,
-                **calibration,
-                **({"members": members} if members else {}),
-            },
-        )
+        parts: dict[str, Any] = {
+            "settings": self.settings.model_dump(mode="json"),
+            "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
+            "data": self.data.to_dict(),
+            "metrics": self.metrics.to_dict(),
+            "versions": self.versions,
+        }
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.to_dict()
+        if members := [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]:
+            parts["members"] = members
+        write_tensors(Path(path), FORMAT, self.all_tensors, parts)
 
     @classmethod
     def load(cls, path: str | Path) -> ModelFile:
@@ -117,47 +113,46 @@ class ModelFile:
         """
         path = find_model(path)
         with open_container(path, FORMAT) as container:
-            parts = container.parts
+            parts = Parts.read(container.parts)
             try:
-                settings = Settings(**_part(parts, "settings"))
-                source, target = tokenizers_from_dict(_part(parts, "tokenizers"))
+                settings = Settings(**parts.settings)
+                source, target = tokenizers_from_dict(parts.tokenizers)
             except (ModelFileError, MissingExtraError):
                 raise
             except GlassformerError as error:
                 what = "the settings in the model file are not valid"
                 raise ModelFileError(what, got=error.what, hint=error.hint) from None
-            data, metrics = TrainingData(**_part(parts, "data")), Metrics(**_part(parts, "metrics"))
-            data.check_inputs(source.inputs)
-            data.check_vocabularies(len(source), len(target))
-            versions = read_versions(_part(parts, "versions"))
-            calibration = Calibration(**_part(parts, "calibration")) if "calibration" in parts else None
-            members = _read_members(parts.get("members", []))
-            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(members))
+            parts.data.check_inputs(source.inputs)
+            parts.data.check_vocabularies(len(source), len(target))
+            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(parts.members))
             tensors = container.read()
-            _check_finite(tensors)
-            _check_target_ids(tensors, len(target))
-        own = {name: tensors[name] for name in tensor_shapes(settings.model, len(source), len(target))}
-        found = cls(settings, source, target, own, data, metrics, versions, path, calibration)
-        return replace(found, members=tuple(_member(found, i, one, tensors) for i, one in enumerate(members, 2)))
+            _check_numbers(tensors, len(target))
+        names = tensor_shapes(settings.model, len(source), len(target)).keys()
+        own = {name: tensors[name] for name in names}
+        found = cls(settings, source, target, own, parts.data, parts.metrics, parts.versions, path, parts.calibration)
+        members = []
+        for number, record in enumerate(parts.members, 2):
+            training = settings.training.model_copy(update={"seed": record.seed})
+            seeded = settings.model_copy(update={"training": training})
+            own = {name: tensors[_prefix(number) + name] for name in names}
+            members.append(replace(found, settings=seeded, tensors=own, metrics=record.metrics, calibration=None))
+        return replace(found, members=tuple(members))
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
         tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
         shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+        sizes = {name: math.prod(shape) for name, shape in shapes.items() if name != TARGET_IDS}
 
         def total(*words: str) -> int:
-            return sum(
-                math.prod(shape)
-                for name, shape in shapes.items()
-                if name != TARGET_IDS and any(word in name for word in words)
-            )
+            return sum(size for name, size in sizes.items() if any(word in name for word in words))
 
         return {
             "settings": self.settings.model_dump(mode="json"),
             "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
             "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
             "parameters": {
-                "all": total(""),
+                "all": self.n_parameters,
                 "embeddings and positions": total("embedding", "positions", "output_projection"),
                 "encoder": total("encoder"),
                 "decoder": total("decoder"),
@@ -172,21 +167,15 @@ class ModelFile:
             "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "seeds": self.seeds,
             "never_trained": {
-                "source": _never_trained(self.source_tokenizer, self.data.source_counts),
-                "target": _never_trained(self.target_tokenizer, self.data.target_counts),
+                side: [
+                    one.vocabulary.pieces[token]
+                    for token, count in enumerate(self.data.counts(side))
+                    if count == 0 and token not in one.vocabulary.special_ids
+                ]
+                for side, one in tokenizers.items()
             },
             "versions": self.versions,
         }
-
-
-def _never_trained(tokenizer: Tokenizer, counts: Sequence[int]) -> list[str]:
-    """Return the tokens of a side that are not in the training data; none if the file has no counts."""
-    vocabulary = tokenizer.vocabulary
-    return [
-        vocabulary.pieces[token]
-        for token, count in enumerate(counts)
-        if count == 0 and token not in vocabulary.special_ids
-    ]
 
 
 def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
@@ -230,13 +219,6 @@ def find_model(path: str | Path) -> Path:
     )
 
 
-def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
-    part = parts.get(name)
-    if not isinstance(part, dict):
-        raise ModelFileError(f"the file has no {name!r}", expected="a JSON object")
-    return part
-
-
 # Members
 
 
@@ -254,21 +236,6 @@ def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
 def _prefix(number: int) -> str:
     """Return what the names of the tensors of a model begin with: nothing for the first, which is number 1."""
     return "" if number == 1 else f"members.{number}."
-
-
-def _read_members(found: Any) -> list[Member]:
-    """Return the records of the members. Raises ModelFileError for what is not a list of objects."""
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ModelFileError("the file has no valid 'members'", expected="a list of JSON objects")
-    return [Member(**one) for one in found]
-
-
-def _member(file: ModelFile, number: int, record: Member, tensors: Arrays) -> ModelFile:
-    """Return a member of a file from its records and all tensors."""
-    settings = file.settings
-    seeded = settings.model_copy(update={"training": settings.training.model_copy(update={"seed": record.seed})})
-    own = {name: tensors[_prefix(number) + name] for name in file.tensors}
-    return replace(file, settings=seeded, tensors=own, metrics=record.metrics, calibration=None)
 
 
 # Names and sizes of the tensors
@@ -326,7 +293,7 @@ def _check_shapes(
     model: ModelSettings,
     source_size: int,
     target_size: int,
-    n_models: int = 1,
+    n_models: int,
 ) -> None:
     """Raise ModelFileError unless a file has exactly the tensors that the settings define, for each of its models."""
     depth = model.n_encoder_layers + model.n_decoder_layers
@@ -343,15 +310,11 @@ def _check_shapes(
             raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
 
 
-def _check_finite(tensors: Arrays) -> None:
+def _check_numbers(tensors: Arrays, target_size: int) -> None:
+    """Raise ModelFileError unless all are finite, and what can be copied are ids of the target vocabulary, or -1."""
     for name, array in tensors.items():
         if not np.isfinite(array).all():
             raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
-
-
-def _check_target_ids(tensors: Arrays, target_size: int) -> None:
-    """Raise ModelFileError unless those of a copy mechanism are ids of the target vocabulary, or -1."""
-    for name, array in tensors.items():
         if name.endswith(TARGET_IDS) and ((array < -1) | (array >= target_size) | (array % 1 != 0)).any():
             raise ModelFileError(
                 f"the tensor {name!r} is not valid", expected=f"whole numbers from -1 to {target_size - 1}"
@@ -365,10 +328,5 @@ def library_versions(
     versions = {"python": platform.python_version()}
     for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = _version(package)
+            versions[package] = metadata.version(package)
     return versions
-
-
-@functools.cache
-def _version(package: str) -> str:
-    return metadata.version(package)  # which parses all that the package says of itself

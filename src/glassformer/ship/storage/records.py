@@ -1,23 +1,22 @@
 """The records of a model file besides weights, settings and tokenizers: typed, checked, frozen.
 
-    TakenColumns   the columns of a table that are read
-    TrainingData   the data that the model was trained on
-    Metrics        the result of its validation
-    Calibration    what gives the probability that an answer is right
-    Member         a further model in the file
-    read_versions  the libraries that created it
-
-Raises ModelFileError, with the name of the field, for a value of another type or out of bounds.
+TakenColumns   the columns of a table that are read
+TrainingData   the data that the model was trained on
+Metrics        the result of its validation
+Calibration    what gives the probability that an answer is right
+Member         a further model in the file
+Parts          all JSON of the file
 """
 
 from __future__ import annotations
 
 import base64
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from glassformer.errors import ModelFileError, counted, first_fault, nearest
+from glassformer.errors import ModelFileError, counted, first_fault
 from glassformer.text.inputs import Inputs, listed
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]  # exact in JSON and in every library
@@ -27,16 +26,9 @@ Counts = Annotated[tuple[Count, ...], Field(strict=False)]  # JSON has lists, no
 
 
 class _Record(BaseModel):
-    """Base class of records: frozen, no unknown names, exact types, finite numbers, ModelFileError."""
+    """Base class of records: frozen, no unknown names, exact types, finite numbers."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-    part: ClassVar[str]
-
-    def __init__(self, /, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _not_valid(self.part, error, type(self).model_fields) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that were set, as JSON values."""
@@ -48,8 +40,6 @@ class TakenColumn(_Record):
 
     `feature` is the name of the input that it is, for a column of symbols.
     """
-
-    part: ClassVar[str] = "data.columns"
 
     name: str | None = Field(default=None, description="name in the header; null: the table has no names")
     position: Count = Field(description="position from 0")
@@ -68,8 +58,6 @@ class TakenColumn(_Record):
 
 class TakenColumns(_Record):
     """The columns of a table that are read as pairs: sources, features, and the target."""
-
-    part: ClassVar[str] = "data.columns"
 
     inputs: Annotated[tuple[TakenColumn, ...], Field(strict=False)] = Field(
         min_length=1, description="the columns of the source: texts before features"
@@ -101,8 +89,6 @@ class TakenColumns(_Record):
 
 class TrainingData(_Record):
     """The data that a model was trained on. Every field has a default, for models without a training table."""
-
-    part: ClassVar[str] = "data"
 
     table: str | None = Field(default=None, description="path of the table")
     imported_from: str | None = Field(default=None, description="name of the model of another program")
@@ -161,30 +147,19 @@ class TrainingData(_Record):
         """Raise ModelFileError unless the columns are those of a model with these inputs."""
         features = [one.name if one.kind == "feature" else None for one in inputs] or [None]
         if self.columns is not None and [column.feature for column in self.columns.inputs] != features:
-            raise ModelFileError(
-                f"'{self.part}.columns' in the model file is not valid",
-                got=self.columns.labels[0],
-                expected=f"a column for each input: {listed(inputs) or 'one text'}",
-            )
+            expected = f"a column for each input: {listed(inputs) or 'one text'}"
+            raise _not_valid("data.columns", self.columns.labels[0], expected)
 
     def check_vocabularies(self, source_size: int, target_size: int) -> None:
         """Raise ModelFileError unless there is one count per token, or none at all."""
-        for name, counts, size in (
-            ("source_counts", self.source_counts, source_size),
-            ("target_counts", self.target_counts, target_size),
-        ):
-            if counts and len(counts) != size:
-                raise ModelFileError(
-                    f"'{self.part}.{name}' in the model file is not valid",
-                    got=f"{len(counts):,} counts",
-                    expected=f"{size:,}, one per token of the vocabulary, or none",
-                )
+        for side, size in (("source", source_size), ("target", target_size)):
+            if (counts := self.counts(side)) and len(counts) != size:
+                expected = f"{size:,}, one per token of the vocabulary, or none"
+                raise _not_valid(f"data.{side}_counts", f"{len(counts):,} counts", expected)
 
 
 class Metrics(_Record):
     """The result of a validation. Weights that were saved without a validation have only `step`."""
-
-    part: ClassVar[str] = "metrics"
 
     metric: str | None = Field(default=None, description="name of the metric")
     value: float | None = Field(default=None, description="its value")
@@ -196,8 +171,6 @@ class Metrics(_Record):
 
 class Calibration(_Record):
     """How an answer gets the probability that it is right; `inference.confidence` fits and applies it."""
-
-    part: ClassVar[str] = "calibration"
 
     weights: Annotated[tuple[Weight, ...], Field(strict=False, min_length=3, max_length=4)] = Field(
         description="weights of the logistic regression: bias, log-odds among the beam and all, square of the first"
@@ -225,28 +198,29 @@ class Calibration(_Record):
 class Member(_Record):
     """A further model of a file, of the same recipe with another random seed."""
 
-    part: ClassVar[str] = "members"
-
     seed: Count = Field(description="random seed of its training")
     metrics: Metrics = Field(description="the result of its validation")
 
 
-def read_versions(saved: dict[str, Any]) -> dict[str, str]:
-    """Return the versions of libraries, by name. Raises ModelFileError for a value that is not text."""
-    try:
-        return _VERSIONS.validate_python(saved)
-    except ValidationError as error:
-        raise _not_valid("versions", error) from None
+class Parts(_Record):
+    """The JSON of a model file."""
+
+    settings: dict[str, Any]
+    tokenizers: dict[str, Any]
+    data: TrainingData
+    metrics: Metrics
+    versions: dict[str, str]
+    calibration: Calibration | None = None
+    members: Annotated[tuple[Member, ...], Field(strict=False)] = ()
+
+    @classmethod
+    def read(cls, parts: Mapping[str, Any]) -> Self:
+        """Check the parts of a file. Raises ModelFileError, with the name of the field, for what is not valid."""
+        try:
+            return cls(**{name: parts[name] for name in cls.model_fields.keys() & parts.keys()})
+        except ValidationError as error:
+            raise _not_valid(*first_fault(error)) from None
 
 
-_VERSIONS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
-
-
-def _not_valid(part: str, error: ValidationError, fields: Any = ()) -> ModelFileError:
-    """Return the ModelFileError for the first of the errors."""
-    place, got, expected = first_fault(error, part)
-    if error.errors()[0]["type"] == "extra_forbidden":
-        return ModelFileError(
-            f"there is no record {place!r}", hint=nearest(place, (f"{part}.{name}" for name in fields))
-        )
+def _not_valid(place: str, got: str, expected: str) -> ModelFileError:
     return ModelFileError(f"{place!r} in the model file is not valid", got=got, expected=expected)

@@ -37,7 +37,7 @@ from glassformer.ship.storage.files import check_path, identity_of, locked, writ
 HELD_OUT_ROWS = 1000
 HELD_OUT_COLUMNS = ("source", "target")  # of sources with one input
 _PART = re.compile(r"\.(.+\.)?[0-9a-f]{8}\.part")  # an interrupted `files.atomic` may leave it
-_WEIGHTS = re.compile(r"(step|snapshot)-\d{7,}\.safetensors|resume(-previous)?\.safetensors")
+_WEIGHTS = re.compile(r"((step|snapshot)-(?P<step>\d{7,16})|resume(-previous)?)\.safetensors", re.ASCII)
 
 
 class RunDirectory:
@@ -73,21 +73,14 @@ class RunDirectory:
         return sorted(self.checkpoints.glob("step-*.safetensors"))
 
     def checkpoints_and_snapshots(self) -> list[Path]:
-        """Weights of the last validations, and snapshots, by step. Raises RunError for a name without a step."""
-        kept = [*self.checkpoints.glob("snapshot-*.safetensors"), *self.kept_checkpoints()]
-        return sorted(kept, key=self.step_of)
+        """Return weights of the last validations, and snapshots, by step."""
+        found = {file: _WEIGHTS.fullmatch(file.name) for file in self.checkpoints.glob("*-*.safetensors")}
+        return sorted((file for file, match in found.items() if match and match["step"]), key=self.step_of)
 
     @staticmethod
     def step_of(weights: Path) -> int:
-        """The step in the name of a checkpoint or snapshot. Raises RunError for a name that no run gives."""
-        kind, _, digits = weights.stem.partition("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 16):
-            raise RunError(
-                "a checkpoint of the run has no step in its name",
-                where=str(weights),
-                expected=f"a name such as {kind}-0000500.safetensors",
-            )
-        return int(digits)
+        """Return the step in the name of a checkpoint or snapshot."""
+        return int(weights.stem.partition("-")[2])
 
     # The lock
 
@@ -264,8 +257,10 @@ class RunDirectory:
             if not all(isinstance(text, str) for row in rows for text in row):
                 raise ValueError("a row that is not text")
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            expected = f"one {{{', '.join(f'{json.dumps(column)}: …' for column in columns)}}} a line"
-            what = "the held-out rows of the run are damaged"
+            what, expected = (
+                "the held-out rows of the run are damaged",
+                f"a JSON object with {', '.join(columns)} a line",
+            )
             raise RunError(what, where=str(self.held_out), got=str(error), expected=expected) from None
         return rows
 

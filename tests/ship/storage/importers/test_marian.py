@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from glassformer.errors import EngineError, ModelFileError, SettingsError
+from glassformer.before.members import train
+from glassformer.errors import EngineError, ModelFileError
 from glassformer.inference.translator import Translator
-from glassformer.ship.agree import compare_with_transformers, random_texts
+from glassformer.ship import agree
+from glassformer.ship.agree import compare_with_transformers
 from glassformer.ship.storage.importers.marian import import_marian, is_marian
 from glassformer.ship.storage.modelfile import ModelFile
 from glassformer.ship.storage.weights import build_model, get_weights
@@ -43,11 +46,10 @@ def imported(marian: Path) -> ModelFile:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_ids_and_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+def test_ids_and_logits_are_those_of_transformers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agree, "TOLERANCE", 1e-5)
     folder = write_marian(tmp_path / "marian", seed=3, **SHAPES[name])
-    model_file = import_marian(folder)
-    compared = compare_with_transformers(model_file, folder, TEXTS)
-    assert (compared.texts, compared.largest < 1e-5) == (len(TEXTS), True)
+    assert f" on {len(TEXTS)} texts" in compare_with_transformers(import_marian(folder), folder, TEXTS)
 
 
 def test_the_settings_of_the_search_are_those_of_the_folder(imported: ModelFile) -> None:
@@ -68,33 +70,6 @@ def test_a_saved_model_comes_back_and_answers_the_same(imported: ModelFile, tmp_
     assert one[4].unknown == ("漢", "漢字")
 
 
-def test_a_beam_without_a_length_penalty_finds_the_answers_of_transformers(marian: Path, imported: ModelFile) -> None:
-    """The two stop at other times and rank by other lengths; without a penalty both look for the largest sum."""
-    import transformers
-
-    theirs = transformers.MarianMTModel.from_pretrained(marian).eval()
-    texts, forbidden = random_texts(imported)[:20], imported.target_tokenizer.vocabulary.forbidden_ids
-    translator = Translator(imported, device="cpu")
-    answers = translator.translate(texts, num_beams=4, length_alpha=0.0, max_new_tokens=30)
-    equal = 0
-    for text, answer in zip(texts, answers, strict=True):
-        ids = torch.tensor([imported.source_tokenizer.frame(imported.source_tokenizer.encode(text))])
-        found = theirs.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            num_beams=4,
-            length_penalty=0.0,
-            early_stopping="never",
-            max_length=None,
-            max_new_tokens=30,
-            bad_words_ids=[[token] for token in forbidden],
-            forced_eos_token_id=None,
-        )[0, 1:].tolist()
-        expected = [token for token in found if token not in (0, *forbidden)]
-        equal += imported.target_tokenizer.decode(expected) == answer.text
-    assert equal >= 0.9 * len(texts)
-
-
 def test_a_pickled_file_of_weights_is_read_with_copies_and_positions(copied: Path, imported: ModelFile) -> None:
     import transformers
 
@@ -112,14 +87,11 @@ def test_weights_in_half_precision_become_float32(copied: Path) -> None:
 
 
 def test_training_from_an_imported_model_keeps_its_tokens(imported: ModelFile, tmp_path: Path) -> None:
-    from glassformer.before.members import train
-
     imported.save(tmp_path / "model.safetensors")
     pairs = [(f"abc {'abcdefghi'[i % 9]} ab", f"klm {'klmnopqrs'[i % 9]}") for i in range(40)]
     overrides = {"training": {"steps": 3, "validate_every": 3, "validate_rows": 2, "batch_tokens": 200}}
-    run = train(pairs, None, tmp_path / "run", init=tmp_path / "model.safetensors", overrides=overrides, device="cpu")
-    for _ in run:
-        pass
+    init = tmp_path / "model.safetensors"
+    train(pairs, None, tmp_path / "run", init=init, overrides=overrides, device="cpu").finish()
     trained = ModelFile.load(tmp_path / "run")
     assert trained.source_tokenizer.to_dict() == imported.source_tokenizer.to_dict()
     before, after = (each.tensors["output_projection.bias"] for each in (imported, trained))
@@ -145,7 +117,7 @@ def test_a_wrong_weight_is_found(name: str, change: Callable[[Any], Any], marian
 
 
 def test_a_wrong_frame_is_found(marian: Path, imported: ModelFile) -> None:
-    assert compare_with_transformers(imported, marian).texts > 10
+    assert re.search(r" on 1\d texts| on 20 texts", compare_with_transformers(imported, marian))
     framed = replace(imported, source_tokenizer=imported.target_tokenizer)
     with pytest.raises(EngineError, match="the token ids of the imported model differ"):
         compare_with_transformers(framed, marian)
@@ -175,7 +147,7 @@ def test_all_files_that_are_missing_are_named(copied: Path, tmp_path: Path) -> N
     message = refused(copied)
     assert "this is not a MarianMT folder" in message
     assert "no source.spm, no vocab.json, no model.safetensors or pytorch_model.bin" in message
-    assert "there is no such folder" in refused(tmp_path / "nothing")
+    assert "this is not a MarianMT folder" in refused(tmp_path / "nothing")
     assert not is_marian(copied)
 
 
@@ -248,7 +220,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(copied: Path) -> None:
             lambda arrays: arrays | {"model.encoder.embed_positions.weight": np.ones((64, 16), "f4")},
             "they were learned",
         ),
-        (lambda arrays: arrays | {"model.shared.weight": np.ones((3, 16), "i4")}, "not floating-point numbers"),
+        (lambda arrays: arrays | {"model.shared.weight": np.ones((3, 16), "i4")}, "tensors of floating-point numbers"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(change: Callable[[Any], Any], words: str, copied: Path) -> None:
@@ -266,24 +238,9 @@ def test_code_in_a_pickled_file_is_never_executed(copied: Path, monkeypatch: pyt
     monkeypatch.chdir(copied)
     (copied / "model.safetensors").unlink()
     torch.save({"model.shared.weight": Evil()}, copied / "pytorch_model.bin")
-    assert "was not opened" in refused(copied)
+    assert "not a file of weights" in refused(copied)
     (copied / "pytorch_model.bin").write_bytes(pickle.dumps(Evil()))
     refused(copied)
     torch.save([1, 2], copied / "pytorch_model.bin")
-    assert "not a table of weights" in refused(copied)
+    assert "not a file of weights" in refused(copied)
     assert not (copied / "executed").exists()
-
-
-def test_a_pickled_name_that_is_no_text_is_an_error_of_the_file(copied: Path) -> None:
-    (copied / "model.safetensors").unlink()
-    path = copied / "pytorch_model.bin"
-    torch.save({"name": torch.zeros(1)}, path)
-    path.write_bytes(path.read_bytes().replace(b"\x04\x00\x00\x00name", b"\x04\x00\x00\x00nam\xea"))
-    assert "not a file of weights, or it is damaged" in refused(copied)
-
-
-def test_settings_without_a_model_are_refused() -> None:
-    from glassformer.ship.storage.importers.config import MarianConfig
-
-    with pytest.raises(SettingsError):
-        MarianConfig(model_type="marian", d_model=0, encoder_attention_heads=1).settings(("bpe", "bpe"), shared=True)

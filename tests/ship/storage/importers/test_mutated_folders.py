@@ -8,6 +8,8 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from glassformer.errors import GlassformerError
 from glassformer.inference.translator import Translator
@@ -19,22 +21,13 @@ from tests.chaos.mutations import damaged
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a child is read from /proc")
 
 
-def pickled(folder: Path) -> Path:
-    """The folder with its weights as older ones have them."""
-    torch = pytest.importorskip("torch")
-    from safetensors.torch import load_file
-
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    return folder
-
-
 @pytest.mark.parametrize("pickles", [False, True])
 @pytest.mark.parametrize("n_files", [20, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_damaged_folder_is_refused_or_is_imported(marian: Path, tmp_path: Path, pickles: bool, n_files: int) -> None:
     folder = Path(shutil.copytree(marian, tmp_path / "folder"))
-    if pickles:
-        pickled(folder)
+    if pickles:  # as older folders have their weights
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
     files = {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.name != "tokenizer_config.json"}
 
     def read(number: int) -> str | None:

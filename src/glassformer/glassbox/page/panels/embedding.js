@@ -2,9 +2,9 @@
 
 import { choices, el, range, section, slider } from 'glassbox/dom.js';
 import { sinusoid } from 'glassbox/interpreter.js';
-import { digits, dot, rowOf } from 'glassbox/numbers.js';
+import { digits, rowOf } from 'glassbox/numbers.js';
 import { lines } from 'glassbox/chart.js';
-import { positionTable, sinusoids } from 'glassbox/panels/positiontable.js';
+import { positionTable } from 'glassbox/panels/positiontable.js';
 import { editButton, noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { stage, together } from 'glassbox/stage.js';
 
@@ -36,30 +36,24 @@ export function embedding(app) {
   ];
 }
 
-/** A column of the position encoding as a curve, and PE(p) · PE(p + k), which depends only on k. */
+/** A column of the position encoding as a curve. */
 function waves(app, name) {
   const step = app.trace.stepOf.get(name) ?? app.trace.stepOf.get(`${name}_before_edit`);
   if (step?.op !== 'sinusoids') return null;
   const { base, d_model: width } = step.attributes;
-  const [wave, products] = [el('div'), el('div')];
+  const wave = el('div');
   const showWave = (column) => wave.replaceChildren(...waveOf(app.trace.get(name), base, column));
-  const showProducts = (position) => products.replaceChildren(productsOf(base, width, position));
-  const [column, here] = [Math.min(app.state.wave, width - 1), Math.min(app.state.column, POSITIONS - 1)];
+  const column = Math.min(app.state.wave, width - 1);
   showWave(column);
-  showProducts(here);
   const features = { max: width - 1, value: column };
-  const positions = { max: POSITIONS - 1, value: here };
   return section(
     'sinusoids',
     'Sinusoids',
     slider('feature', features, showWave, { onChange: (chosen) => app.set({ wave: chosen }) }),
     wave,
-    slider('position p', positions, showProducts, { onChange: (chosen) => app.set({ column: chosen }) }),
-    products,
     el(
       'p.words',
-      'The dot product depends only on the distance between p and q, and it is largest at distance 0. For a ' +
-        'fixed k, PE(p + k) is a linear function of PE(p), so that a head can learn to attend by relative position.',
+      'For a fixed k, PE(p + k) is a linear function of PE(p), so that a head can learn to attend by relative position.',
     ),
   );
 }
@@ -74,11 +68,4 @@ function waveOf(recorded, base, column) {
     lines(title, [{ name: column % 2 ? 'cosine' : 'sine', numbers }], { axis: 'position' }),
     el('p.size', `wavelength ${length} positions; in this trace: ${texts.join(', ')} …`),
   ];
-}
-
-function productsOf(base, width, here) {
-  const table = sinusoids(POSITIONS, width, base);
-  const numbers = range(POSITIONS).map((position) => dot(rowOf(table, here), 0, rowOf(table, position), 0, width));
-  const title = `PE(${here}) · PE(q) for q from 0 to ${POSITIONS - 1}`;
-  return lines(title, [{ name: 'dot product', numbers }], { axis: 'position q', mark: here });
 }

@@ -50,7 +50,6 @@ export function searching(app) {
     ),
     el('p.size', `The search stopped: ${search.stopped.replaceAll(/-(?=\d)/g, '−')}.`),
     compared(app),
-    depthTable(app, search),
   ];
 }
 
@@ -121,16 +120,4 @@ async function open(app, search, node) {
   const ids = pathOf(search, node).map(({ token }) => token);
   await force(app, ids.filter((id) => id !== eos));
   if (!app.problem) app.set(there);
-}
-
-/** The candidates of the selected decoding step as a table. */
-function depthTable(app, search) {
-  const nodes = search.nodes.filter((node) => node.step === Math.min(app.row, search.nodes.at(-1).step));
-  const columns = ['rank', 'tokens', 'log of this token', 'log of all so far', 'with length penalty', 'state', 'reason'];
-  const lines = nodes.map((node) => {
-    const numbers = [node.log_prob, node.sum, node.rank_score].map(digits);
-    const reason = el('td.reason', node.reason);
-    return row({ class: node.state }, String(node.rank), bdi(textOf(search, node)), ...numbers, node.state, reason);
-  });
-  return wide(table(`candidates of step ${nodes[0].step}`, columns, lines));
 }

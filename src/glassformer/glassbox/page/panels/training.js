@@ -1,12 +1,10 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
-import { bdi, button, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
+import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
 import { lines } from 'glassbox/chart.js';
 import { heatmap } from 'glassbox/heatmap.js';
 import { grouped, named, percent } from 'glassbox/numbers.js';
 import { visible } from 'glassbox/trace.js';
-
-const PAUSE = 900; // milliseconds between two checkpoints that are played
 
 export function training(app) {
   const found = app.trace.training;
@@ -59,7 +57,7 @@ function absent({ trace }) {
   ];
 }
 
-/** A slider over the checkpoints: the translation and the cross-attention of each; it can be played. */
+/** A slider over the checkpoints: the translation and the cross-attention of each. */
 function checkpointsPart(app, checkpoints, charts) {
   const last = checkpoints.length - 1;
   const at = Math.min(app.state.time ?? last, last);
@@ -68,26 +66,6 @@ function checkpointsPart(app, checkpoints, charts) {
   const onChange = (time) => app.set({ time });
   const field = slider('checkpoint', { max: last, value: at }, (time) => show(time), { onChange });
   const input = field.querySelector('input');
-  let timer = null;
-  const play = button('▶ play', () => (timer ? stop() : start()), { data: { key: 'play' }, 'aria-pressed': 'false' });
-  const say = (isPlaying) => {
-    play.textContent = isPlaying ? '❚❚ pause' : '▶ play';
-    play.setAttribute('aria-pressed', String(isPlaying));
-  };
-  const stop = () => {
-    clearInterval(timer);
-    timer = null;
-    say(false);
-    app.state.time = Number(input.value);
-  };
-  const start = () => {
-    if (Number(input.value) === last) show(0);
-    say(true);
-    timer = setInterval(() => {
-      if (play.isConnected && Number(input.value) < last) show(Number(input.value) + 1);
-      if (!play.isConnected || Number(input.value) === last) stop();
-    }, PAUSE);
-  };
   const show = (time) => {
     input.value = time;
     field.querySelector('output').textContent = `${time + 1} of ${checkpoints.length}`;
@@ -105,7 +83,7 @@ function checkpointsPart(app, checkpoints, charts) {
     'checkpoints',
     'The same source through the checkpoints',
     el('p.hint', 'Each checkpoint translates the source by greedy search. ✓: equal to the output above.'),
-    el('div.row', play, field),
+    field,
     answer,
   );
   return { element, show, nearest, at };

@@ -1,13 +1,12 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
-import { button, el } from 'glassbox/dom.js';
+import { el } from 'glassbox/dom.js';
 import { cosine } from 'glassbox/geometry.js';
 import { headsOf } from 'glassbox/headkinds.js';
 import { titleOf } from 'glassbox/labels.js';
 import { indexOfLargest, percent, probability, rowOf } from 'glassbox/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
-import { visible } from 'glassbox/trace.js';
 
 const PLACES = {
   previous: 'the token before',
@@ -22,10 +21,9 @@ export const heads = {
   draw(app) {
     const { trace } = app;
     const answer = headsOfAnswer(app);
-    const { shared } = answer ?? {};
     const outputs = trace.tokens.target_out.map(({ text }) => text);
     const all = headsOf(trace, outputs).map((one) => ({ ...answer?.heads.find((other) => isSame(other, one)), ...one }));
-    const found = shared ? headsOfShared(all, shared) : answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
+    const found = answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
     const layers = trace.attentions().length;
     return {
       words: [
@@ -33,48 +31,19 @@ export const heads = {
           `written last. This model has ${trace.axes.head.length} ` +
           `${trace.axes.head.length === 1 ? 'head' : 'heads side by side'} in each of its ${layers} attentions, one in each encoder layer and two in ` +
           `each decoder layer. ${whichOf(trace, answer, found)}`,
-        ...(shared ? whatIsShared(trace, shared, found) : found.map((one) => whatItDoes(trace, one, answer))),
+        ...found.map((one) => whatItDoes(trace, one, answer)),
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(one.name)}`, { ...one, row: rowOfHead(one, shared) })),
+        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(one.name)}`, { ...one, row: rowOfHead(one) })),
       ),
-      more: shared && app.canEdit ? el('div.row', switchOff(app, shared)) : null,
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
   },
 };
 
 /** The row that a picture frames; of the encoder, where rows are no steps, none. */
-const rowOfHead = (one, shared) => (one.name.startsWith('decoder') ? (shared?.change.row ?? hurt(one)) : -1);
-
-const headsOfShared = (all, { name, heads: numbers }) => all.filter((one) => one.name === name && numbers.includes(one.head));
-
-/** "heads 0, 1 and 3 of decoder layer 0, cross-attention" */
-const namesOf = ({ name, heads: numbers }) => `heads ${numbers.join(', ').replace(/, (?=\d+$)/, ' and ')} of ${titleOf(name)}`;
-
-/** Heads that the answer can do without one at a time, and not all at once. */
-function whatIsShared({ axes, tokens, translation, vocabularies }, shared, found) {
-  const { row, id, p } = shared.change;
-  const token = axes[vocabularies.target.axis].labels[id];
-  const isDecoder = shared.name.startsWith('decoder'); // rows of the encoder are no steps
-  const reads = (isDecoder ? found : []).map(({ head, weights }, i) => {
-    const most = rowOf(weights, row);
-    const key = indexOfLargest(most);
-    const place = `${quoted(axes[shared.name.endsWith('.cross') ? 'source' : 'target'].labels[key])} (position ${key})`;
-    return `head ${head} ${i ? '' : 'has '}${percent(most[key])} ${i ? '' : 'of its weight '}on ${place}`;
-  });
-  return [
-    `No head alone changes this answer. Without ${namesOf(shared)}, all at once, “${visible(translation)}” becomes ${shared.text ? `“${visible(shared.text)}”` : 'empty'}, continued by greedy search: ` +
-      `in step ${row} the model writes ${quoted(token)} (${percent(p)}) instead of ${quoted(tokens.target_out[row])}. These heads share the work.`,
-    isDecoder ? `In step ${row}, ${reads.join(', ')}.` : null,
-  ];
-}
-
-function switchOff(app, shared) {
-  const edits = shared.heads.map((head) => `head ${shared.name} ${head} off`);
-  return button(`Switch off ${namesOf(shared)}`, () => app.edit([...app.words, ...edits]), { data: { key: 'without-shared' } });
-}
+const rowOfHead = (one) => (one.name.startsWith('decoder') ? hurt(one) : -1);
 
 const isSame = (one, other) => one.name === other.name && one.head === other.head;
 
@@ -104,9 +73,8 @@ function whichOf(trace, answer, found) {
     return canCompute(trace)
       ? 'What this answer needs each of them for is being computed …'
       : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
-  if (answer.shared) return '';
   const isNeeded = answer.heads.some(({ change }) => change);
-  return `${isNeeded ? '' : 'No head alone changes this answer, nor do all heads of one attention: others do their work, and what is off shows in how sure the model is. '}${
+  return `${isNeeded ? '' : 'No head alone changes this answer: others do its work, and what is off shows in how sure the model is. '}${
     found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two matter for different tokens:' : ''
   }`;
 }

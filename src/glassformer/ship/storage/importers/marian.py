@@ -39,32 +39,29 @@ def is_marian(folder: Path) -> bool:
     return (folder / "source.spm").is_file() and (folder / "config.json").is_file()
 
 
-def import_marian(folder: str | Path, name: str | None = None) -> ModelFile:
-    """Read a MarianMT folder. `name` is what the model file says that it was imported from; by default the folder.
+def import_marian(folder: str | Path) -> ModelFile:
+    """Read a MarianMT folder.
 
     Raises ModelFileError, with the file, for what is missing, damaged, not MarianMT, or does not fit together.
     """
     folder = Path(folder)
     _check_files(folder)
     config = MarianConfig.read(folder)
-    sides = [_Side.read(folder, "source", "vocab.json")]
     separate = (folder / TARGET_VOCABULARY).exists() and not config.share_encoder_decoder_embeddings
-    sides.append(_Side.read(folder, "target", TARGET_VOCABULARY if separate else "vocab.json"))
+    vocabularies = "vocab.json", TARGET_VOCABULARY if separate else "vocab.json"
+    sides = [_Side.read(folder, *names) for names in zip(("source", "target"), vocabularies, strict=True)]
     for side, size in zip(sides, (config.vocab_size, config.target_size), strict=True):
         side.check(config, size)
     try:
         settings = config.settings((sides[0].model.algorithm, sides[1].model.algorithm), shared=not separate)
-        source, target = (
-            side.tokenizer(chosen)
-            for side, chosen in zip(sides, (settings.tokens.source, settings.tokens.target), strict=True)
-        )
+        source, target = sides[0].tokenizer(settings.tokens.source), sides[1].tokenizer(settings.tokens.target)
     except ModelFileError:
         raise
     except GlassformerError as error:
         what = f"this model has a setting that ours cannot have: {error.what}"
         raise ModelFileError(what, where=str(folder), got=error.got, expected=error.expected) from None
     tensors = read_weights(folder, config, settings.model)
-    data = TrainingData(imported_from=name or _name_of(folder.resolve()))
+    data = TrainingData(imported_from=_name_of(folder.resolve()))
     return ModelFile(settings, source, target, tensors, data)
 
 
@@ -77,18 +74,11 @@ def _name_of(folder: Path) -> str:
 
 def _check_files(folder: Path) -> None:
     """Raise ModelFileError that names all files that a MarianMT folder has and this one has not."""
-    if not folder.is_dir():
-        raise ModelFileError("there is no such folder", where=str(folder), expected="a MarianMT folder")
     missing = [name for name in REQUIRED if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in (SAFETENSORS, PICKLED)):
         missing.append(f"{SAFETENSORS} or {PICKLED}")
     if missing:
-        raise ModelFileError(
-            "this is not a MarianMT folder",
-            where=str(folder),
-            got=f"no {', no '.join(missing)}",
-            expected=f"{', '.join(REQUIRED)} and {SAFETENSORS} or {PICKLED}",
-        )
+        raise ModelFileError("this is not a MarianMT folder", where=str(folder), got=f"no {', no '.join(missing)}")
 
 
 @dataclass(frozen=True)

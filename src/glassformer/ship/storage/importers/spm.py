@@ -10,7 +10,6 @@ from glassformer.text.sentencepiece import SentencePieceModel, sentencepiece
 
 MAX_BYTES = 64_000_000  # of a file; real ones have about one million
 _ALGORITHMS = {1: "unigram", 2: "bpe"}
-_OTHER_MODELS = {3: "word", 4: "char"}
 _NORMAL, _USER_DEFINED, _UNUSED = 1, 4, 5  # types of pieces; those of other types are not in any text
 
 
@@ -20,7 +19,7 @@ def read_sentencepiece(content: bytes, where: str) -> SentencePieceModel:
     Refused are kinds of models other than unigram and BPE, byte fallback, marks after words, and rules for decoding.
     """
     if len(content) > MAX_BYTES:
-        raise _refused(where, "it is too large", f"{len(content):,} bytes", f"at most {MAX_BYTES:,}")
+        raise ModelFileError("the file is too large", where=where, expected=f"at most {MAX_BYTES:,} bytes")
     try:
         from google.protobuf.message import DecodeError
         from sentencepiece import sentencepiece_model_pb2
@@ -38,17 +37,14 @@ def read_sentencepiece(content: bytes, where: str) -> SentencePieceModel:
 
 def _model(proto: Any, where: str) -> SentencePieceModel:
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
-    if trainer.model_type not in _ALGORITHMS:
-        got = _OTHER_MODELS.get(trainer.model_type, str(trainer.model_type))
-        raise _refused(where, "its kind of model is not supported", got, "unigram or bpe")
-    for name, switch in (
-        ("treat_whitespace_as_suffix", "marks of white space after a word"),
-        ("byte_fallback", "byte fallback"),
-    ):
-        if getattr(trainer, name):
-            raise _refused(where, f"{switch} is not supported")
-    if proto.denormalizer_spec.precompiled_charsmap:
-        raise _refused(where, "rules for decoding are not supported")
+    unsupported = {
+        "a kind of model other than unigram and bpe": trainer.model_type not in _ALGORITHMS,
+        "marks of white space after a word": trainer.treat_whitespace_as_suffix,
+        "byte fallback": trainer.byte_fallback,
+        "rules for decoding": proto.denormalizer_spec.precompiled_charsmap,
+    }
+    if found := [name for name, has_it in unsupported.items() if has_it]:
+        raise ModelFileError("this SentencePiece model has what is not supported", where=where, got=", ".join(found))
     pieces = [piece for piece in proto.pieces if piece.type in (_NORMAL, _USER_DEFINED, _UNUSED)]
     user_defined, unused = (
         [i for i, piece in enumerate(pieces) if piece.type == kind] for kind in (_USER_DEFINED, _UNUSED)
@@ -66,7 +62,3 @@ def _model(proto: Any, where: str) -> SentencePieceModel:
     }
     sentencepiece([], {"sentencepiece": model})  # which checks it
     return SentencePieceModel.read(model)
-
-
-def _refused(where: str, why: str, got: str | None = None, expected: str | None = None) -> ModelFileError:
-    return ModelFileError(f"this SentencePiece model cannot be used: {why}", where=where, got=got, expected=expected)
