@@ -67,13 +67,13 @@ def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Pro
     return Resumed(saved, after, changes, notices)
 
 
-def recipe_of_run(path: Path) -> Settings:
+def recipe_of_run(path: Path, hint: str = "restore it, or start a new run with --overwrite") -> Settings:
     """Read the recipe of a run. Raises SettingsError, with a hint."""
     try:
         return Settings(**read_recipe(path))
     except SettingsError as error:
         error.where = str(path)
-        error.hint = error.hint or "restore it, or start a new run with --overwrite"
+        error.hint = error.hint or hint
         raise
 
 
@@ -82,7 +82,7 @@ def _check_recipe(path: Path, before: Settings, after: Settings) -> None:
 
     The one from `after` a change is accepted: a process was killed between writing it and the checkpoint.
     """
-    recipe = recipe_of_run(path)
+    recipe = recipe_of_run(path, "delete it: the checkpoint has all settings, and the recipe is written again")
     if recipe not in (before, after):
         raise RunError(
             "the recipe was changed after this run began",
