@@ -102,8 +102,7 @@ def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
     report = None
     if planned.test is not None:
         translator = Translator.load(out, device=device)
-        where, rows_read = planned.test.locations, planned.test.ledger.read
-        report = evaluate(translator, planned.test.pairs, rows_read=rows_read, where=where)
+        report = evaluate(translator, planned.test)
         warn_about_sources(reporter, translator, planned.test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
