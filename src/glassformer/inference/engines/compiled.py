@@ -20,7 +20,7 @@ from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 Array = NDArray[Any]
 
@@ -166,13 +166,26 @@ class Compiled:
         """Encode framed sources; return the cache before the first step."""
         lengths = np.array([len(source) for source in sources], dtype=np.int64)
         ids = np.array([token for source in sources for token in source], dtype=np.int64)
-        ends, cache = lengths.cumsum(), Cache(lengths, self._memory_width)
-        positions = self._positions["source"].until(cache.longest)
+        cache = Cache(lengths, self._memory_width)
+        self._encode(ids, lengths.cumsum(), self._positions["source"].until(cache.longest), cache)
+        return cache
+
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        lengths = visible.sum(axis=1)
+        cache, positions = Cache(lengths, self._memory_width), self._positions["source"].until(ids.shape[1])
+        for row, seen, first in zip(ids, visible, lengths.cumsum() - lengths, strict=True):
+            places = np.flatnonzero(seen)
+            self._encode(row[places], np.array([len(places)]), positions[places], cache, first)
+        return cache
+
+    def _encode(
+        self, ids: Int[Array, "I"], ends: Int[Array, "N"], positions: Float[Array, "S D"], cache: Cache, first: int = 0
+    ) -> None:
         library().glassformer_encode(
             *(self._at, _address(ids), _address(ends), len(ends), positions.ctypes.data),
-            *(_address(cache.memory), cache.room(len(ids) * self._row_width, cache.longest)),
+            *(_address(cache.memory[first:]), cache.room(len(ids) * self._row_width, cache.longest)),
         )
-        return cache
 
     def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""

@@ -25,7 +25,7 @@ from glassformer.paper.reference import activate, add_copies, sinusoids
 from glassformer.paper.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 Array = NDArray[Any]
 Weights = Mapping[str, Array]
@@ -284,7 +284,11 @@ class Inference:
         """Encode framed sources, padded to `length`; return the cache before the first step."""
         ids = np.array([[*source, *[0] * (length - len(source))] for source in sources])
         lengths = np.array([len(source) for source in sources])
-        visible, n, settings, mask = np.arange(length) < lengths[:, None], len(sources), self.settings, None
+        return self.encode(ids, np.arange(length) < lengths[:, None])
+
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        (n, length), settings, mask = ids.shape, self.settings, None
         if not visible.all():
             mask = np.where(visible, 0.0, -np.inf).astype(self.dtype)[:, None, None]
         x = self.embed("source", ids.ravel(), 0, length)
