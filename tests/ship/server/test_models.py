@@ -78,8 +78,8 @@ def test_a_model_has_the_name_of_its_run_its_file_or_the_one_that_is_given(model
         shutil.copy(model_path, folder / "model.safetensors")
     shutil.copy(model_path, file)
     names = {run: "french", run / "model.safetensors": "french", file: "german", odd: "a=b", f"fr={run}": "fr"}
-    assert {given: _named(str(given)).name for given in names} == names
-    assert _named(f"fr={run}").path == run
+    assert {given: _named(str(given))[0] for given in names} == names
+    assert _named(f"fr={run}")[1] == run
 
 
 def test_two_models_of_one_name_and_an_ensemble_of_several_are_refused(model_path: Path) -> None:
