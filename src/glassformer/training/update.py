@@ -170,9 +170,11 @@ def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.in
 
 
 def computation_of(model: Transformer, settings: Settings, device: torch.device) -> Computation:
-    """Return the fastest way to train a model on a device; the model is changed for it."""
+    """Return the fastest way to train a model on a device; the model is changed for it. The room may be missing."""
     try:
         from glassformer.training.accelerated import Accelerated
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "glassformer.fast":
+            raise
         return Computation(model, settings, device)
     return Accelerated(model, settings, device)
