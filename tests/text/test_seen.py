@@ -41,7 +41,7 @@ def dates(n: int, first: int, last: int, seed: int) -> list[str]:
 
 
 def encoded(tokenizer: Tokenizer, texts: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-    sequences = Sequences.pack(map(tokenizer.frame, tokenizer.encode_many(texts)))
+    sequences = Sequences.pack([tokenizer.frame(ids) for ids in tokenizer.encode_many(texts)])
     return sequences.ids, sequences.lengths
 
 

@@ -93,8 +93,27 @@ def test_many_texts_at_once_and_a_saved_tokenizer_give_the_ids_of_each_text_alon
     tokenizer, loaded = learned(kind), reloaded(kind)
     ids = [tokenizer.encode(text) for text in texts]
     assert tokenizer.encode_many(texts) == loaded.encode_many(texts) == ids
+    framed, lengths = tokenizer.frame_many(texts, "text {}".format)
+    assert framed.tolist() == [number for row in ids for number in tokenizer.frame(row)]
+    assert lengths.tolist() == [len(tokenizer.frame(row)) for row in ids]
     assert [loaded.split(text) for text in texts] == [tokenizer.split(text) for text in texts]
     assert (loaded.to_dict(), loaded.vocabulary) == (tokenizer.to_dict(), tokenizer.vocabulary)
+
+
+@pytest.mark.parametrize("settings", [{"trim": True}, {"lowercase": True}, {"bos": False}, {"normalization": "NFD"}])
+def test_texts_of_characters_are_normalized_each_by_itself(settings: dict[str, Any]) -> None:
+    texts = [" ΌΣΟΣ", "\u0301a ", "", "a\u0301\0b", "İ"]
+    tokenizer = learn(texts, SideSettings(kind="characters", **settings))
+    for some in (texts, [text for text in texts if "\0" not in text]):
+        ids, _ = tokenizer.frame_many(some, "text {}".format)
+        assert ids.tolist() == [number for text in some for number in tokenizer.frame(tokenizer.encode(text))]
+
+
+def test_a_framed_text_without_an_id_has_the_name_that_the_caller_gave_it() -> None:
+    tokenizer = learn(CORPUS, SideSettings(kind="characters", unknown=False))
+    with pytest.raises(TextError) as error:
+        tokenizer.frame_many(["low", "low new é"], "row {}".format)
+    assert error.value.where == "row 1, column 9"
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,10 @@ class Sequences:
     lengths: NDArray[np.integer[Any]]
 
     @classmethod
-    def pack(cls, sequences: Iterable[Sequence[int]], size: int = 2**31) -> Sequences:
-        """Create the array from separate sequences of ids of a vocabulary of `size`."""
-        ids, lengths = array("H" if size <= 2**16 else "i"), array("i")
-        for sequence in sequences:
-            ids.extend(sequence)
-            lengths.append(len(sequence))
-        return cls(np.asarray(ids), np.asarray(lengths))
+    def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
+        """Create the array from separate sequences of ids."""
+        ids = np.fromiter(chain.from_iterable(sequences), np.int32)
+        return cls(ids, np.fromiter(map(len, sequences), np.int32))
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -103,7 +101,7 @@ def encode(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settin
     kept = np.ones(len(rows), np.bool_)
     found, too_long, all_tokens = list[Sequences](), list[list[tuple[int, int]]](), list[NDArray[np.integer[Any]]]()
     for side, (tokenizer, limit) in enumerate(zip(tokenizers, limits, strict=True)):
-        sequences = Sequences.pack(_framed(table, rows, side, tokenizer), len(tokenizer))
+        sequences = _framed(table, rows, side, tokenizer)
         n_tokens = sequences.lengths - tokenizer.settings.n_frame_tokens
         is_long = kept & (n_tokens > limit)
         kept &= ~is_long
@@ -115,9 +113,18 @@ def encode(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settin
     return Encoded(Corpus(*found), too_long, all_tokens)
 
 
-def _framed(table: Table, rows: NDArray[np.int64], side: int, tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Yield the framed ids of one side of each row."""
+def _framed(table: Table, rows: NDArray[np.int64], side: int, tokenizer: Tokenizer) -> Sequences:
+    """Return the framed ids of one side of each row."""
+    id_type = np.uint16 if len(tokenizer) <= 2**16 else np.int32
+    all_ids, all_lengths = array(np.dtype(id_type).char), array("i")  # arrays that grow in place
     for start in range(0, len(rows), _BLOCK_ROWS):
         block = rows[start : start + _BLOCK_ROWS].tolist()
-        texts, names = [table.pairs[row][side] for row in block], [table.location(row) for row in block]
-        yield from map(tokenizer.frame, tokenizer.encode_many(texts, where=names))
+        texts = [table.pairs[row][side] for row in block]
+        ids, lengths = tokenizer.frame_many(texts, partial(_location, table, block))
+        all_ids.frombytes(ids.astype(id_type).tobytes())
+        all_lengths.frombytes(lengths.astype(np.int32).tobytes())
+    return Sequences(np.asarray(all_ids), np.asarray(all_lengths))
+
+
+def _location(table: Table, rows: Sequence[int], index: int) -> str:
+    return table.location(rows[index])

@@ -75,11 +75,15 @@ def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[R
     """
     grammar, number = _Grammar(separator), 1 + lines.skipped
     texts, again = iter(lines), deque[str]()  # lines that are read again
-    while True:
+    while text := again.popleft() if again else next(texts, ""):
+        if '"' not in text and len(text) <= MAX_ROW_CHARACTERS and not grammar.skips_spaces:
+            line, fault = text.rstrip("\r\n"), lines.faults.get(number)
+            yield Row(number, line.split(separator) if line and not fault else (), fault)
+            number += 1
+            continue
+        again.appendleft(text)
         record: list[str] = []
         cells, n_lines, fault = grammar.row(_fed(again, texts, record))
-        if not record:
-            return
         if ' "' in record[0] and not grammar.skips_spaces and grammar.has_space_before_quote(cells, record):
             notes += [SPACES_SKIPPED]
             grammar.skips_spaces = True

@@ -59,7 +59,7 @@ class Source:
                 ledger.kept += 1
             else:
                 ledger.add(number, row.line, path, *(row.fault or Fault(Reason.BLANK_LINE)))
-            yield row._replace(number=number)
+            yield Row(row.line, row.cells, row.fault, number)
 
 
 def damage(damaged: Sequence[Row], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:

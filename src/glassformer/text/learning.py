@@ -7,6 +7,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from glassformer.errors import SettingsError, TextError
@@ -16,6 +17,8 @@ from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark, of_chunks
 from glassformer.text.tokenizer import Tokenizer, library
 from glassformer.text.vocabulary import Vocabulary
+
+_JOINED = 4096
 
 
 def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> Tokenizer:
@@ -93,9 +96,10 @@ def _new_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
     if settings.kind not in ("characters", "words") or settings.preset != "none":
         return []
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
-    counts = _count(text.split() if settings.kind == "words" else text for text in normalized)
+    is_words = settings.kind == "words"
+    counts = _count(text.split() for text in normalized) if is_words else _count(_joined(normalized))
     new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in known.ordinary]
-    if settings.kind == "words":
+    if is_words:
         rest = settings.vocabulary_size - (len(known) - known.n_input_tokens)
         return sorted(new, key=lambda word: (-counts[word], word))[: max(0, rest)]
     return sorted(new)
@@ -167,12 +171,18 @@ def _sentencepiece(_texts: Iterator[str], _settings: SideSettings) -> tuple[list
 
 
 _LEARNERS: dict[TokenKind, Callable[[Iterator[str], SideSettings], tuple[list[str], Learned]]] = {
-    "characters": lambda texts, settings: (sorted(_frequent(_count(texts), settings)), {}),
+    "characters": lambda texts, settings: (sorted(_frequent(_count(_joined(texts)), settings)), {}),
     "words": _words,
     "subwords": _subwords,
     "bytes": lambda _texts, _settings: (BYTES, {}),
     "sentencepiece": _sentencepiece,
 }
+
+
+def _joined(texts: Iterator[str]) -> Iterator[str]:
+    """Yield the texts, many joined at a time: one call of `Counter.update` costs more than the characters of a text."""
+    while block := list(islice(texts, _JOINED)):
+        yield "".join(block)
 
 
 def _count(texts: Iterable[Iterable[str]]) -> Counter[str]:

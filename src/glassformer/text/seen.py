@@ -42,7 +42,8 @@ def learn_seen(ids: Ids, lengths: Ids) -> tuple[int, bytes]:
     sampled, sizes = np.concatenate(sample), np.array([len(text) for text in sample])
     for n in range(MAX_N, 0, -1):
         strings, of = np.concatenate(list(_hashes(sampled, sizes, n)), axis=1)
-        found = np.unique(strings.astype(np.uint64) << 32 | of)  # once for each text
+        found = np.sort(strings.astype(np.uint64) << 32 | of)
+        found = found[np.diff(found, prepend=found[:1] ^ 1) != 0]  # once for each text
         hashes, counts = np.unique(found >> 32, return_counts=True)
         alone = found[np.repeat(counts == 1, counts)] & 0xFFFFFFFF
         if len(np.unique(alone)) <= NEW * len(sample) and len(hashes) * BITS_A_STRING <= MAX_BITS:

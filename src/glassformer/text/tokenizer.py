@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import MissingExtraError, ModelFileError, TextError, UsageError, nearest
 from glassformer.paper.settings import SideSettings, TokenKind
+from glassformer.text.code_points import N_CODE_POINTS, code_points
 from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, texts_of
 from glassformer.text.inputs import split as split_inputs
 from glassformer.text.normalization import location, normalize, original_column
@@ -74,6 +79,36 @@ class Tokenizer:
             normalized = [normalize(text, self.settings, name) for text, name in zip(batch, names, strict=True)]
             encoded += map(self._ids, self._segmenter.split(normalized), batch, names)
         return encoded
+
+    def frame_many(
+        self, texts: Sequence[str], where: Callable[[int], str]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the framed ids of many texts in one array, and the number of ids of each text.
+
+        Raises the errors of `encode_many`, in which `where(i)` names text i.
+        """
+        if self.settings.kind == "characters" and not self.inputs:
+            codes = code_points(texts, self.settings)
+            if codes is not None and (ids := self._id_of_code_point[codes]).min(initial=0) >= 0:
+                ends = np.flatnonzero(codes == 0)
+                ids[ends] = self.vocabulary.eos_id
+                lengths = np.diff(ends, prepend=-1)
+                if self.settings.bos:
+                    ids, lengths = np.insert(ids, ends - lengths + 1, self.vocabulary.bos_id), lengths + 1
+                return ids, lengths
+        names = [where(row) for row in range(len(texts))]
+        framed = list(map(self.frame, self.encode_many(texts, where=names)))
+        return np.fromiter(chain.from_iterable(framed), np.int32), np.fromiter(map(len, framed), np.int64)
+
+    @cached_property
+    def _id_of_code_point(self) -> NDArray[np.int32]:
+        """The id of each character by its code point; -1 for an unknown one without <unk>."""
+        unknown = self.vocabulary.unk_id
+        ids = np.full(N_CODE_POINTS, -1 if unknown is None else unknown, np.int32)
+        for character, token_id in self.vocabulary.ordinary.items():
+            ids[ord(character)] = token_id
+        ids[0] = max(ids[0], 0)  # NUL ends a text
+        return ids
 
     def _ids(self, pieces: list[str], text: str, where: str) -> list[int]:
         unknown = -1 if self.vocabulary.unk_id is None else self.vocabulary.unk_id
