@@ -65,7 +65,7 @@ test-all: $(VENV)/installed-dev
 
 # Runs that are killed, terminated and hit by faults at every write, and thousands of damaged files (an hour).
 chaos: $(VENV)/installed-dev
-	$(ONE_THREAD) $(BIN)/python -m pytest --hypothesis-profile=thorough tests/chaos tests/ship/storage/importers/test_mutated_folders.py
+	$(ONE_THREAD) $(BIN)/python -m pytest --hypothesis-profile=thorough tests/chaos tests/storage/importers/test_mutated_folders.py
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check

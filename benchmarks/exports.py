@@ -186,7 +186,7 @@ def installed_megabytes(packages: tuple[str, ...]) -> float:
 
 def write(name: str, model: Path, folder: Path) -> Path:
     """Export the model for a contender, and return the folder; for ours it is that of the run."""
-    from glassformer.ship.export import export
+    from glassformer.export import export
 
     chosen = FORMATS[name]
     if chosen is None:

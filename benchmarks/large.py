@@ -47,7 +47,8 @@ def generate(path: Path, n_rows: int) -> None:
 
 def train(connection: Connection, path: str, out: str, kind: str) -> None:
     """Plan and run a training, and send what it took: the program of the process that is measured."""
-    from glassformer.before.plan import plan
+    from glassformer.planning.plan import plan
+    from glassformer.training.loop import Run
 
     settings: dict[str, Any] = {f"model.{name}": value for name, value in SHAPE.items()}
     settings |= {"training.steps": STEPS, "training.batch_tokens": 512, "training.validate_every": STEPS}
@@ -57,7 +58,7 @@ def train(connection: Connection, path: str, out: str, kind: str) -> None:
     before = _cpu_seconds(), time.perf_counter()
     planned = plan(path, out, overrides=settings | {"data.max_valid_rows": 100, "training.metric": "loss"})
     ready = _cpu_seconds(), time.perf_counter()
-    for _ in planned.run("cpu"):
+    for _ in Run(planned, "cpu"):
         pass
     done = time.perf_counter()
     connection.send({"wall": ready[1] - before[1], "cpu": ready[0] - before[0], "steps": done - ready[1]})

@@ -23,7 +23,7 @@ def contenders(model: str, text: str, num_beams: int) -> dict[str, Callable[[], 
     """Functions that translate the text once."""
     import ctranslate2
 
-    from glassformer.ship.export.ctranslate2 import write
+    from glassformer.export.ctranslate2 import write
 
     translator = Translator.load(model, device="cpu")
     tokenizer = translator.source_tokenizer

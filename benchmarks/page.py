@@ -20,9 +20,9 @@ from benchmarks.turns import Absent, Act, Measured, Record, take_turns
 from glassformer import explain
 from glassformer.glassbox.report import write_report
 from glassformer.paper.model import Transformer
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import Metrics
-from glassformer.ship.storage.weights import get_weights
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import Metrics
+from glassformer.storage.weights import get_weights
 
 CHROMIUM = Path("/usr/bin/chromium")
 EDIT = "head decoder.0.cross 0 off"

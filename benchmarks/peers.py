@@ -16,9 +16,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from benchmarks.tasks import Rows, Task
 from glassformer.data.corpus import Sequences
-from glassformer.devices import autocast
 from glassformer.paper.model import sinusoids
-from glassformer.paper.settings import ModelSettings
+from glassformer.runtime.devices import autocast
+from glassformer.settings import ModelSettings
 from glassformer.text.vocabulary import Vocabulary
 
 N_POSITIONS = 1024

@@ -12,7 +12,7 @@ from benchmarks.tasks import split_dates
 from benchmarks.trained import CACHE, trained
 from glassformer import Translator
 from glassformer.data.pairs import Pair
-from glassformer.inference.suspects import suspects
+from glassformer.evaluation.suspects import suspects
 
 PART = 0.05
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.before.recipes.overrides import merge
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
-from glassformer.paper.settings import ModelSettings, Settings
-from glassformer.training.prepare import Prepared, prepare
+from glassformer.data.prepare import Prepared, prepare
+from glassformer.planning.recipes.overrides import merge
+from glassformer.settings import ModelSettings, Settings
 
 Pairs = list[tuple[str, str]]
 Rows = NDArray[np.int64]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,26 +15,25 @@ from benchmarks.peers import MarianTrainer, TorchTrainer
 from benchmarks.report import options, ratios, rows_of, signature, spread
 from benchmarks.tasks import TASKS, Rows, Task
 from benchmarks.turns import Absent, Act, Measured, Record, take_turns
-from glassformer.devices import has_fast_bfloat16
-from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training.loop import Run
+from glassformer.runtime.devices import has_fast_bfloat16
+from glassformer.training.loop import initial_model
+from glassformer.training.update import Updater
 
 WARM_UPDATES, UPDATES_A_TURN = 2, 6
 CPU = torch.device("cpu")
 
 
 class OurTrainer:
-    """The run that `glassformer train` iterates over. It writes nothing before that."""
+    """The updates of `glassformer train`."""
 
     def __init__(self, task: Task, precision: str) -> None:
         settings = task.prepared.settings
         training = settings.training.model_copy(update={"precision": precision})
-        prepared = dataclasses.replace(task.prepared, settings=settings.model_copy(update={"training": training}))
-        directory = RunDirectory(Path(tempfile.gettempdir()) / "glassformer-benchmark")
-        self.run = Run(prepared, directory, CPU)
+        settings, prepared = settings.model_copy(update={"training": training}), task.prepared
+        self.updater = Updater(initial_model(prepared), prepared.train, settings, CPU)
 
     def update(self, rows: Rows) -> None:
-        self.run.update([rows])
+        self.updater.update([rows])
 
 
 PROGRAMS = {"glassformer": OurTrainer, "nn.Transformer": TorchTrainer, "MarianMT": MarianTrainer}

@@ -27,10 +27,10 @@ try:
     import numpy as np
 
     from glassformer import Settings, Translator, train
-    from glassformer.before.advise import advise
-    from glassformer.before.recipes.overrides import merge
     from glassformer.data.tables import Pair
-    from glassformer.ship.storage.modelfile import tensor_shapes
+    from glassformer.planning.advise import advise
+    from glassformer.planning.recipes.overrides import merge
+    from glassformer.storage.modelfile import tensor_shapes
     from glassformer.training.events import Event
 except ModuleNotFoundError as error:
     package = (error.name or "").partition(".")[0]

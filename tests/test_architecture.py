@@ -1,6 +1,6 @@
 """The house: which module may import which, and where a library may be used.
 
-A room is a module or package directly under `glassformer`, or `ship.storage`. Their order is that of `docs/design.md`.
+A room is a module or package directly under `glassformer`. Their order is that of `docs/design.md`.
 """
 
 from __future__ import annotations
@@ -16,38 +16,36 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.ship.export.programs import CUTTER, RUNNERS, SHARED
+from glassformer.export.programs import CUTTER, RUNNERS, SHARED
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "glassformer"
 
 ORDER = (
-    *("errors", "compiled", "paper", "devices", "fast", "text", "ship.storage", "data", "inference", "training"),
-    *("glassbox", "before", "ship", "cli", "__init__", "__main__"),
+    *("errors", "settings", "runtime", "paper", "fast", "text", "storage", "data", "inference", "evaluation", "jobs"),
+    *("planning", "training", "glassbox", "export", "serve", "cli", "__init__", "__main__"),
 )
-"""A room imports only from rooms before it. Files of models, `ship.storage`, are a room by themselves."""
+"""A room imports only from rooms before it."""
 RANK = {room: rank for rank, room in enumerate(ORDER)}
 
 THIRD_PARTY = {
-    "paper": {"jaxtyping", "numpy", "pydantic", "tomli_w", "torch"},
-    "devices": {"torch"},
+    "settings": {"pydantic", "tomli_w"},
+    "runtime": {"torch"},
+    "paper": {"jaxtyping", "numpy", "torch"},
     "fast": {"jaxtyping", "torch"},
     "text": {"numpy", "pydantic", "sentencepiece", "tokenizers"},
-    "ship.storage": {
+    "storage": {
         *("filelock", "google", "huggingface_hub", "numpy", "pydantic", "safetensors", "sentencepiece", "torch"),
     },
     "data": {"numpy", "pyarrow"},
-    "inference": {
-        *("jaxtyping", "numpy", "outlines_core", "pyarrow", "pydantic", "ray", "sacrebleu", "sentencex"),
-        *("threadpoolctl", "torch"),
-    },
-    "training": {"jaxtyping", "numpy", "pydantic", "tensorboardX", "torch"},
-    "before": {"numpy", "torch"},
+    "inference": {"jaxtyping", "numpy", "outlines_core", "threadpoolctl", "torch"},
+    "evaluation": {"numpy", "sacrebleu"},
+    "jobs": {"numpy", "pyarrow", "pydantic", "ray", "sentencex"},
+    "planning": {"numpy"},
+    "training": {"jaxtyping", "numpy", "tensorboardX", "torch"},
     "glassbox": {"numpy", "pydantic", "torch"},
-    "ship": {
-        *("ctranslate2", "fastapi", "numpy", "onnx", "prometheus_client", "pydantic", "starlette", "torch"),
-        *("transformers", "uvicorn"),
-    },
+    "export": {"ctranslate2", "numpy", "onnx", "torch", "transformers"},
+    "serve": {"fastapi", "prometheus_client", "pydantic", "starlette", "uvicorn"},
     "cli": {"typer", "rich"},
 }
 OPTIONAL = {
@@ -100,9 +98,7 @@ def module_of(path: Path) -> str:
 
 def room_of(module: str) -> str:
     """The room of a module, or of a name in it."""
-    _, *parts = f"{module}.__init__".split(".")
-    inner = ".".join(parts[:2])
-    return inner if inner in ORDER else parts[0]
+    return f"{module}.__init__".split(".")[1]
 
 
 def files() -> list[Path]:
@@ -208,10 +204,10 @@ def test_an_optional_library_is_imported_where_it_is_needed_and_not_before():
 
 
 WITH_TORCH = (
-    *("devices", "fast", "paper.copying", "paper.model", "training", "glassbox.pytorch", "ship.agree"),
-    "ship.storage.weights",
+    *("runtime.devices", "runtime.processes", "fast", "paper.copying", "paper.model", "training"),
+    *("storage.checkpoints", "storage.weights", "glassbox.pytorch", "export.agreement"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
-    *(f"before.{name}" for name in ("demo", "forecast", "members", "plan", "resume")),
+    *(f"planning.{name}" for name in ("demo", "plan", "resume")),
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""
 

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from glassformer.cli import command_line
-from glassformer.ship.server.limits import DRAIN_SECONDS
+from glassformer.serve.limits import DRAIN_SECONDS
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")

@@ -10,15 +10,14 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from glassformer.before import advise as advise_module
-from glassformer.before import forecast
-from glassformer.before.advise import Advice
-from glassformer.before.recipes.overrides import merge, nested
 from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_FINDINGS
-from glassformer.inference.evaluation import score_texts
-from glassformer.paper.settings import all_settings
-from glassformer.training import Run
+from glassformer.evaluation.evaluate import score_texts
+from glassformer.planning import advise as advise_module
+from glassformer.planning.advise import Advice
+from glassformer.planning.recipes.overrides import merge, nested
+from glassformer.settings import all_settings
+from glassformer.training import Run, forecast
 from tests.cli.conftest import answer_to
 from tests.test_architecture import ORDER
 from tests.tiny import OVERRIDES
@@ -81,7 +80,7 @@ def as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         advice = advise(*args, **options)
         return Advice(merge(advice.settings, TINY), advice.choices)
 
-    monkeypatch.setattr("glassformer.before.plan.advise", advise_little)
+    monkeypatch.setattr("glassformer.planning.plan.advise", advise_little)
     monkeypatch.setattr(Run, "_reason_to_end", lambda run: "a test" if run.position.step >= 4 else None)
     monkeypatch.setattr(forecast, "MAX_SECONDS", 0.0)
     monkeypatch.setitem(score_texts.__kwdefaults__, "resamples", 20)
@@ -121,9 +120,9 @@ def test_the_commands_and_the_python_of_a_page_run(
 def test_the_output_shown_in_the_quick_start_is_that_of_the_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from glassformer.before.demo import Demo
     from glassformer.cli.console import Reporter
     from glassformer.cli.narrate import print_plan
+    from glassformer.planning.demo import Demo
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "130")

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from glassformer import Translator
-from glassformer.before.members import train
-from glassformer.ship.storage.modelfile import ModelFile, join
+from glassformer.storage.modelfile import ModelFile, join
 from glassformer.training import Run, Saved
+from glassformer.training.train import train
 from tests import tiny
 from tests.training.test_loop import weight_list
 

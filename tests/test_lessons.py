@@ -24,12 +24,11 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer import ModelSettings, Settings, TokenSettings, explain
 from glassformer.paper import reference
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 
 pytest.importorskip("matplotlib", reason="the lessons need requirements-lessons.txt")
 nbformat = pytest.importorskip("nbformat")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glassformer.paper import reference
 from glassformer.paper.model import MultiHeadAttention
 from glassformer.paper.search import length_penalty
-from glassformer.paper.settings import ModelSettings, SideSettings
+from glassformer.settings import ModelSettings, SideSettings
 from glassformer.text.learning import learn
 
 ROOT = Path(__file__).parents[1]

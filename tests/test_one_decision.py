@@ -16,9 +16,10 @@ from fastapi.testclient import TestClient
 
 from glassformer import GlassformerError, Translator, evaluate, explain, plan
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.server.api import create_app
-from glassformer.ship.server.served import Served
+from glassformer.serve.api import create_app
+from glassformer.serve.served import Served
+from glassformer.settings import DecodingSettings
+from glassformer.training import Run
 from tests.cli.conftest import answer_to, write_csv
 from tests.tiny import OVERRIDES
 
@@ -43,8 +44,8 @@ def house(tmp_path_factory) -> House:
     table = write_csv(folder / "dates.csv", [("iso", "english"), *dates(60, seed=3)])
     leaking = write_csv(folder / "leaking.csv", [("iso", "english"), *dates(60, seed=3)[:10]])
     long = write_csv(folder / "long.csv", [("iso", "english"), ("1" * 200, "x")])
-    plan(table, folder / "run", overrides=TINY).run("cpu").finish()
-    stopped = plan(table, folder / "stopped", overrides=TINY).run("cpu")
+    Run(plan(table, folder / "run", overrides=TINY), "cpu").finish()
+    stopped = Run(plan(table, folder / "stopped", overrides=TINY), "cpu")
     stopped.stop()
     list(stopped)
     return House(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from glassformer import Report, Settings, Table, Translator, evaluate, read_table, train
-from glassformer.before.advise import advise
-from glassformer.before.recipes.overrides import merge
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
-from glassformer.paper.settings import DataSettings
+from glassformer.planning.advise import advise
+from glassformer.planning.recipes.overrides import merge
+from glassformer.settings import DataSettings
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import glassformer
-from glassformer.before.recipes import list_recipes
-from glassformer.paper.settings import all_settings
+from glassformer.planning.recipes import list_recipes
+from glassformer.settings import all_settings
 from tests.cli.test_help import CONTRACT
 
 SITE = Path(__file__).parents[1] / "docs/site"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from glassformer.data.datasets import dates
-from glassformer.paper.settings import Settings
+from glassformer.settings import Settings
 from glassformer.text import learn_both
 from tests import tiny
 from tests.cli.conftest import answer_to, write_csv
@@ -143,7 +143,7 @@ def test_a_translation_without_a_message_imports_nothing_that_only_others_use(na
     (done,) = run(["translate {model} {line}"], names | {"line": line}, before="import sys\n").values()
     others = {"logging", "rich", "sacrebleu", "tomllib", "glassformer.cli.train", "glassformer.data.tables"}
     others |= {f"glassformer.inference.{name}" for name in ("allowed.patterns", "evaluation", "metrics")}
-    others |= {"glassformer.ship.storage.hub"}
+    others |= {"glassformer.storage.hub"}
     assert (done.code, done.err, others.intersection(done.modules)) == (0, "", set())
 
 
@@ -176,9 +176,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-import glassformer.ship.server.api
-from glassformer.ship.server.bodies import TraceBody, TranslateBody
-from glassformer.ship.server.served import Served
+import glassformer.serve.api
+from glassformer.serve.bodies import TraceBody, TranslateBody
+from glassformer.serve.served import Served
 
 served = Served.load(Path(sys.argv[1]))
 (answer,) = asyncio.run(served.translate(TranslateBody(texts=["1845-01-05"])))

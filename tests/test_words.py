@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from glassformer.before.recipes import description, list_recipes
 from glassformer.cli import command_line
-from glassformer.paper.settings import all_settings
+from glassformer.planning.recipes import description, list_recipes
+from glassformer.settings import all_settings
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/glassformer"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from glassformer.before.recipes.overrides import merge
-from glassformer.paper.settings import Settings
+from glassformer.planning.recipes.overrides import merge
+from glassformer.settings import Settings
 
 CHARACTERS = {"source": {"kind": "characters"}, "target": {"kind": "characters"}, "shared": False}
 SHAPE = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from glassformer.paper.model import Transformer, padded
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
-from glassformer.ship.storage.records import TrainingData
-from glassformer.ship.storage.weights import get_weights
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.storage.container import Arrays
+from glassformer.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.storage.records import TrainingData
+from glassformer.storage.weights import get_weights
 from glassformer.text import Tokenizer, learn
 from glassformer.text.vocabulary import copied_ids
 

@@ -20,10 +20,10 @@ import search
 import words
 
 from glassformer import explain, train
-from glassformer.before.recipes import find_recipe
-from glassformer.before.recipes.overrides import merge, read_recipe
 from glassformer.data.datasets import dates
 from glassformer.glassbox.report import write_report
+from glassformer.planning.recipes import find_recipe
+from glassformer.planning.recipes.overrides import merge, read_recipe
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -12,10 +12,10 @@ from typing import Any
 import typer.main
 
 import glassformer
-from glassformer.before.recipes import description, list_recipes
-from glassformer.before.settings_reference import SettingInfo, list_settings
 from glassformer.cli import command_line
 from glassformer.cli.settings import _value, limits
+from glassformer.planning.recipes import description, list_recipes
+from glassformer.planning.settings_reference import SettingInfo, list_settings
 
 MODULES = {
     "glassformer": tuple(glassformer.__all__),

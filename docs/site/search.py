@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from glassformer.before.recipes.overrides import SYNONYMS as OF_SETTINGS
+from glassformer.planning.recipes.overrides import SYNONYMS as OF_SETTINGS
 
 SYNONYMS = {
     "docs/before-training": "clean, deduplicate, filter, leakage, label noise, preprocess, quality, vram",

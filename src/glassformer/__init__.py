@@ -13,63 +13,56 @@ TYPE_CHECKING = False  # type checkers take it for true; typing takes 20 ms, in 
 if TYPE_CHECKING:
     from typing import Any
 
-    from glassformer.before.members import Members as Members
-    from glassformer.before.members import train as train
-    from glassformer.before.plan import Plan as Plan
-    from glassformer.before.plan import plan as plan
-    from glassformer.data.tables import Pair as Pair
-    from glassformer.data.tables import Table as Table
-    from glassformer.data.tables import read_table as read_table
+    from glassformer.data.tables import Pair as Pair, Table as Table, read_table as read_table
     from glassformer.errors import GlassformerError as GlassformerError
-    from glassformer.glassbox.neighbors import analogy as analogy
-    from glassformer.glassbox.neighbors import neighbors as neighbors
+    from glassformer.evaluation.evaluate import Report as Report, evaluate as evaluate
+    from glassformer.glassbox.neighbors import analogy as analogy, neighbors as neighbors
     from glassformer.glassbox.schema import Trace as Trace
     from glassformer.glassbox.trace import explain as explain
-    from glassformer.inference.evaluation import Report as Report
-    from glassformer.inference.evaluation import evaluate as evaluate
-    from glassformer.inference.jobs.stream import translate_stream as translate_stream
-    from glassformer.inference.translator import Translation as Translation
-    from glassformer.inference.translator import Translator as Translator
+    from glassformer.inference.translator import Translation as Translation, Translator as Translator
     from glassformer.inference.worker import BatchingTranslator as BatchingTranslator
-    from glassformer.paper.settings import DataSettings as DataSettings
-    from glassformer.paper.settings import DecodingSettings as DecodingSettings
-    from glassformer.paper.settings import ModelSettings as ModelSettings
-    from glassformer.paper.settings import Settings as Settings
-    from glassformer.paper.settings import TokenSettings as TokenSettings
-    from glassformer.paper.settings import TrainingSettings as TrainingSettings
-    from glassformer.training import Run as Run
+    from glassformer.jobs.stream import translate_stream as translate_stream
+    from glassformer.planning.plan import Plan as Plan, plan as plan
+    from glassformer.settings import (
+        DataSettings as DataSettings,
+        DecodingSettings as DecodingSettings,
+        ModelSettings as ModelSettings,
+        Settings as Settings,
+        TokenSettings as TokenSettings,
+        TrainingSettings as TrainingSettings,
+    )
+    from glassformer.training.loop import Run as Run
+    from glassformer.training.members import Members as Members
+    from glassformer.training.train import train as train
 
-_NAMES = {
-    "before.members": ("Members", "train"),
-    "before.plan": ("Plan", "plan"),
-    "data.tables": ("Pair", "Table", "read_table"),
-    "errors": ("GlassformerError",),
-    "glassbox.neighbors": ("analogy", "neighbors"),
-    "glassbox.schema": ("Trace",),
-    "glassbox.trace": ("explain",),
-    "inference.evaluation": ("Report", "evaluate"),
-    "inference.jobs.stream": ("translate_stream",),
-    "inference.translator": ("Translation", "Translator"),
-    "inference.worker": ("BatchingTranslator",),
-    "paper.settings": (
-        *("DataSettings", "DecodingSettings", "ModelSettings", "Settings", "TokenSettings", "TrainingSettings"),
-    ),
-    "training": ("Run",),
+_MODULES = {
+    "data.tables": "Pair Table read_table",
+    "errors": "GlassformerError",
+    "evaluation.evaluate": "Report evaluate",
+    "glassbox.neighbors": "analogy neighbors",
+    "glassbox.schema": "Trace",
+    "glassbox.trace": "explain",
+    "inference.translator": "Translation Translator",
+    "inference.worker": "BatchingTranslator",
+    "jobs.stream": "translate_stream",
+    "planning.plan": "Plan plan",
+    "settings": "DataSettings DecodingSettings ModelSettings Settings TokenSettings TrainingSettings",
+    "training.loop": "Run",
+    "training.members": "Members",
+    "training.train": "train",
 }
-"""Module -> the public names in it."""
-
-__all__ = sorted(name for names in _NAMES.values() for name in names)
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _NAMES.items():
-        if name in names:
-            if module.startswith(("before.", "training")):
-                from glassformer.paper.pytorch import check_pytorch
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+    if _MODULE_OF[name].startswith(("planning.", "training.")):
+        from glassformer.runtime.pytorch import check_pytorch
 
-                check_pytorch(f"glassformer.{name}")
-            return getattr(importlib.import_module(f"glassformer.{module}"), name)
-    raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+        check_pytorch(f"glassformer.{name}")
+    return getattr(importlib.import_module(f"glassformer.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from benchmarks.tasks import draw_pairs, plan_pairs
 from benchmarks.training import table_of
 from benchmarks.turns import Record
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings, SideSettings
+from glassformer.settings import ModelSettings, SideSettings
 from glassformer.text import learn
 
 

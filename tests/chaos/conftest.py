@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.data.datasets import dates
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
+from glassformer.training.train import train
 from tests import tiny
 
 PAIRS = dates(60, seed=5)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.errors import GlassformerError, ModelFileError, RunError, SettingsError
-from glassformer.ship.storage import container
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage import container
+from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Saved
+from glassformer.training.train import train
 from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread, train_here
 
 LONG = pytest.mark.slow

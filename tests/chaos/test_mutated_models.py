@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import Settings
-from glassformer.ship.storage.container import read_tensors, write_tensors
-from glassformer.ship.storage.modelfile import FORMAT, ModelFile
+from glassformer.settings import Settings
+from glassformer.storage.container import read_tensors, write_tensors
+from glassformer.storage.modelfile import FORMAT, ModelFile
 from glassformer.text import learn
 from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
 from tests.chaos.conftest import one_thread
 from tests.chaos.mutations import changed_json, mutated
-from tests.ship.storage.test_modelfile import KINDS, TEXTS
+from tests.storage.test_modelfile import KINDS, TEXTS
 from tests.untrained import drawn_model
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a child is read from /proc")

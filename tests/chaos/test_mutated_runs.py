@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.before.members import train
 from glassformer.errors import GlassformerError
+from glassformer.training.train import train
 from tests.chaos.children import REFUSED, RIGHT, UNCHANGED, check, run_cases
 from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread
 from tests.chaos.mutations import mutated

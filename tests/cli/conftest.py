@@ -21,7 +21,7 @@ import typer.main
 
 from glassformer.cli import main
 from glassformer.data.datasets import dates
-from glassformer.inference import comparison, evaluation
+from glassformer.evaluation import comparison, evaluate as evaluation
 from glassformer.inference.translator import Translator
 from tests.chaos.conftest import child, wait
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import TakenColumn, TakenColumns
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import TakenColumn, TakenColumns
 
 
 def assert_is_for_people(answer, code: int, *parts: str) -> None:
@@ -206,7 +206,7 @@ def test_a_name_that_is_too_long_is_refused_before_the_work(tmp_path, call, run,
 
     monkeypatch.setattr("glassformer.inference.translator.Translator.load", work)
     monkeypatch.setattr("glassformer.glassbox.trace.explain", work)
-    monkeypatch.setattr("glassformer.before.plan.prepare", work)
+    monkeypatch.setattr("glassformer.planning.plan.prepare", work)
     for words in (
         ("train", table, "--out", tmp_path / ("a" * 256)),
         ("translate", run, "-", "--out", tmp_path / ("a" * 255)),

@@ -12,8 +12,8 @@ import pytest
 from glassformer import evaluate, plan
 from glassformer.data.tables import read_table
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.settings import DataSettings
+from glassformer.storage.modelfile import ModelFile
 from tests.cases import CASES, READ, REFUSED, Case, cipher
 
 

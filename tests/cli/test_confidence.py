@@ -12,7 +12,7 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.inference.confidence import MIN_SOURCES
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 
 ROWS = dates(2 * MIN_SOURCES, seed=11)
 TEXTS = "".join(f"{source}\n" for source, _ in ROWS[:40]).encode()

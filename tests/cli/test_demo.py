@@ -8,11 +8,12 @@ import json
 
 import pytest
 
-from glassformer.before import advise as advise_module
-from glassformer.before.advise import Advice
-from glassformer.before.demo import Demo
-from glassformer.before.recipes.overrides import merge, parse_assignments
 from glassformer.inference.translator import Translator
+from glassformer.planning import advise as advise_module
+from glassformer.planning.advise import Advice
+from glassformer.planning.demo import Demo
+from glassformer.planning.recipes.overrides import merge, parse_assignments
+from glassformer.training import Run
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def little(monkeypatch, small):
         advice = advise(*arguments, **options)
         return Advice(merge(advice.settings, assigned), advice.choices)
 
-    monkeypatch.setattr("glassformer.before.plan.advise", advise_little)
-    monkeypatch.setattr("glassformer.before.demo.N_TRAIN", 60)
-    monkeypatch.setattr("glassformer.before.demo.N_TEST", 20)
+    monkeypatch.setattr("glassformer.planning.plan.advise", advise_little)
+    monkeypatch.setattr("glassformer.planning.demo.N_TRAIN", 60)
+    monkeypatch.setattr("glassformer.planning.demo.N_TEST", 20)
 
 
 def rows_of(path) -> list[list[str]]:
@@ -95,7 +96,7 @@ def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
 def test_the_demo_is_right_about_every_day_from_1900_to_2100(tmp_path):
     demo = Demo(tmp_path)
     demo.write_tables()
-    demo.plan().run("cpu").finish()
+    Run(demo.plan(), "cpu").finish()
     days = [datetime.date(1900, 1, 1) + datetime.timedelta(n) for n in range(73_414)]
     assert days[-1] == datetime.date(2100, 12, 31)
     found = Translator.load(demo.run.path).translate([day.isoformat() for day in days])

@@ -11,8 +11,8 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.modelfile import ModelFile
-from tests.inference.test_evaluation import METRICS
+from glassformer.storage.modelfile import ModelFile
+from tests.evaluation.test_evaluation import METRICS
 
 PAIRS = dates(200, seed=7)[:24]  # of the table `few`
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from glassformer.evaluation.evaluate import evaluate
 from glassformer.glassbox.evidence import head_effects
 from glassformer.glassbox.schema import Check, Trace
 from glassformer.glassbox.trace import explain
-from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 from tests.cli.conftest import ROWS
 
 TEXT = "1969-07-20"

@@ -62,7 +62,7 @@ def run(commands, *heavy):
         except SystemExit as left:
             assert left.code in (0, None), (words, left.code)
     assert not {{*heavy}} & sys.modules.keys(), {{*heavy}} & sys.modules.keys()
-run([["--help"], *([verb, "--help"] for verb in {[*CONTRACT]!r})], "glassformer.paper.settings", *heavy)
+run([["--help"], *([verb, "--help"] for verb in {[*CONTRACT]!r})], "glassformer.settings", *heavy)
 run([["settings"], ["settings", "--json"], ["settings", "dropout"]], *heavy)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)

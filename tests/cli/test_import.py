@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 from tests.cli.conftest import answer_to
-from tests.ship.storage.importers.conftest import write_marian
+from tests.storage.importers.conftest import write_marian
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Recommended. pip install sacremoses")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.storage.modelfile import ModelFile, tensor_shapes
 from glassformer.text import Tokenizer, ascii68
 
 # FACTS of the character vocabulary: 65 characters in this order, then <sos>, <eos>, <pad>.

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from glassformer.ship.server.api import create_app
-from glassformer.ship.server.served import Served
-from glassformer.ship.storage.modelfile import ModelFile, join
+from glassformer.serve.api import create_app
+from glassformer.serve.served import Served
+from glassformer.storage.modelfile import ModelFile, join
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from glassformer.paper.settings import all_settings
+from glassformer.settings import all_settings
 
 
 def test_every_setting_is_printed_with_its_meaning_under_its_section(call):

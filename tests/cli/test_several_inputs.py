@@ -10,7 +10,7 @@ import pytest
 
 from glassformer.errors import EXIT_LEFT_OUT
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 
 ENDINGS = {"V;PST": "ed", "V;PRS": "s", "V;PTCP": "ing", "V;NFIN": ""}
 LEMMAS = ["".join(letters) for letters in itertools.product("bdk", "aeo", "lmr", "pt")][:50]

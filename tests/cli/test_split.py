@@ -6,7 +6,7 @@ import json
 
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 
 def test_a_table_is_split_into_files_without_a_shared_source_that_train_takes(tmp_path, call, table_of):

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from glassformer.before.recipes.overrides import read_recipe
 from glassformer.cli.train import duration
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
-from glassformer.paper.settings import Settings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.planning.recipes.overrides import read_recipe
+from glassformer.settings import Settings
+from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Run
 
 
@@ -175,8 +175,8 @@ def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, tabl
 def test_a_dry_run_prints_the_plan_and_a_forecast_and_writes_nothing(
     tmp_path, call, small, table, monkeypatch, memory, time
 ):
-    monkeypatch.setattr("glassformer.before.forecast.MAX_SECONDS", 0.0)
-    monkeypatch.setattr("glassformer.before.forecast.memory_of", lambda _: memory)
+    monkeypatch.setattr("glassformer.training.forecast.MAX_SECONDS", 0.0)
+    monkeypatch.setattr("glassformer.training.forecast.memory_of", lambda _: memory)
     words = ("train", table, "--out", tmp_path / "run", "--dry-run", *small())
     answer = call(*words)
     assert (answer.code, "chosen from the data" in answer.err) == (0, True), answer.err

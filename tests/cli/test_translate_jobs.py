@@ -15,8 +15,8 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.errors import EXIT_LEFT_OUT
-from glassformer.inference.jobs import chunks
 from glassformer.inference.translator import Translator
+from glassformer.jobs import chunks
 from tests.cli.conftest import DATES
 
 LONG = "1" * 129

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from glassformer.data.ledger import Fault, Ledger
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 scratch = itertools.count()
 

@@ -7,15 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.data.cleaning import clean, has_control, strip_controls
 from glassformer.data.given import as_table
 from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 
 def tags(text: str) -> str:

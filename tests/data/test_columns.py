@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.data.extracts import write_parts
 from glassformer.data.headers import KIND_PAIRS, ROLE_PAIRS
@@ -18,7 +17,7 @@ from glassformer.data.rows import cells_of
 from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import ColumnError, TableError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 from tests.cases import PAIRS
 
 NAMES = st.text(st.characters(categories=("L", "N", "Zs")), min_size=1, max_size=8).filter(

@@ -13,14 +13,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.data import delimited
 from glassformer.data.delimited import csv_rows
 from glassformer.data.lines import Lines
 from glassformer.data.tables import read_table
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 from tests.data.columns import entries_of, put
 
 MODULE_LIMIT = 131_072  # characters of a cell: the csv module's own limit, unless somebody changes it

@@ -16,7 +16,7 @@ from glassformer.data.pairs import Pair
 from glassformer.data.splits import split
 from glassformer.data.tables import read_table
 from glassformer.errors import RunError, UsageError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 SKIP = DataSettings(bad_rows="skip")
 CSV = (

@@ -9,7 +9,7 @@ import pytest
 from glassformer.data.given import as_table
 from glassformer.data.rows import further_columns
 from glassformer.data.tables import read_table
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 PARTS = {"source": "lemma", "features": ["tags"], "target": "form"}
 MANY = "".join(f"a{i},{i},same,{i},{i % 20}\n" for i in range(100))

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from glassformer.before.plan import plan
 from glassformer.data.given import source_of_frame
 from glassformer.data.ledger import Reason
 from glassformer.data.tables import Table, read_source, read_table
 from glassformer.errors import TableError, UsageError
-from glassformer.paper.settings import DataSettings
+from glassformer.planning.plan import plan
+from glassformer.settings import DataSettings
 
 VALUES: dict[str, list[Any]] = {
     "id": [1, 2, 3, 4, 5, 6],

@@ -18,19 +18,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from glassformer.data.cleaning import clean
 from glassformer.data.extracts import write_parts
 from glassformer.data.formats import open_source
 from glassformer.data.ledger import Ledger
+from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.rows import open_columns
 from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import GlassformerError, TableError
-from glassformer.paper.settings import DataSettings
-from glassformer.training.prepare import Prepared, prepare
+from glassformer.settings import DataSettings
 from tests import tiny
 from tests.hostile import BOM, drawn, tables, write
 

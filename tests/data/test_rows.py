@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.data.rows import PLAIN, open_columns, open_lines
 from glassformer.errors import TableError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 
 
 class Endless(io.RawIOBase):

@@ -6,14 +6,13 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.data import splits
 from glassformer.data.splits import Overlap, TrainedSources, held_rows, hold_out, text_hash, text_hashes
 from glassformer.data.tables import Pair
 from glassformer.errors import ModelFileError, TableError
-from glassformer.ship.storage.container import write_tensors
+from glassformer.storage.container import write_tensors
 
 quick = settings(max_examples=50, deadline=None)
 

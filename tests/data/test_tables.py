@@ -15,14 +15,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.data import delimited, ledger, lines
 from glassformer.data.pairs import Pair, fingerprint
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, MissingExtraError, TableError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 from tests.data.columns import entries_of, put, read_column, read_lines
 
 ROWS = [

@@ -12,9 +12,9 @@ import torch
 
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
+from glassformer.data.prepare import prepare
 from glassformer.training.computation import Computation
 from glassformer.training.loop import initial_model
-from glassformer.training.prepare import prepare
 from glassformer.training.update import Updater
 from tests import tiny
 
@@ -61,7 +61,7 @@ def test_without_the_room_a_model_is_trained_and_translates(tmp_path: Path):
     program = f"""
 import sys
 sys.modules["glassformer.fast"] = None
-from glassformer.before.members import train
+from glassformer.training.train import train
 from glassformer.data.datasets import dates
 from tests import tiny
 settings = tiny.settings(training={TRAINING | {"steps": 3}})

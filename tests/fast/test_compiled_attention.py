@@ -18,7 +18,7 @@ from glassformer.fast.compiled_attention import CompiledAttention
 from glassformer.fast.library import library
 from glassformer.fast.packing import TokenLayout
 from glassformer.fast.threads import one_thread
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 pytestmark = pytest.mark.usefixtures("one_core")
 needs_compiler = pytest.mark.skipif(not library(), reason="the package was installed without a C compiler")

@@ -10,9 +10,9 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import TrainingData
+from glassformer.settings import Settings, SideSettings, TokenSettings
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import TrainingData
 from glassformer.text import learn
 from tests.untrained import SMALL, drawn_model, drawn_shape
 

@@ -9,16 +9,15 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from glassformer.evaluation.failures import find_failures
+from glassformer.evaluation.metrics import Item
 from glassformer.glassbox.errorpage import Measured, error_page
-from glassformer.inference.failures import find_failures
-from glassformer.inference.metrics import Item
 from glassformer.inference.translator import Translation
 from glassformer.text.inputs import Input, compose
 from tests.browser import chromium
-from tests.inference.test_failures import translator
+from tests.evaluation.test_failures import translator
 
 HOSTILE = (
     "<script>alert(1)</script>",

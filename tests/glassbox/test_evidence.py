@@ -13,7 +13,7 @@ from glassformer.glassbox.trace import explain
 from glassformer.glassbox.whatif import Edits
 from glassformer.inference.translator import Translator
 from glassformer.paper import reference
-from glassformer.paper.settings import DecodingSettings
+from glassformer.settings import DecodingSettings
 from tests.glassbox.conftest import make_case
 
 

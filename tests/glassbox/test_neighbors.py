@@ -10,9 +10,9 @@ import pytest
 
 from glassformer import analogy, neighbors
 from glassformer.errors import TextError, UsageError
-from glassformer.paper.settings import ModelSettings, Settings, SideSettings, TokenSettings
-from glassformer.ship.storage.modelfile import ModelFile, tensor_shapes
-from glassformer.ship.storage.records import TrainingData
+from glassformer.settings import ModelSettings, Settings, SideSettings, TokenSettings
+from glassformer.storage.modelfile import ModelFile, tensor_shapes
+from glassformer.storage.records import TrainingData
 from glassformer.text import Tokenizer, learn
 
 # Axes: person, gender, young, object. Cosines by hand: king and prince 2 / √(2 · 3), king and man 1 / √(2 · 2).

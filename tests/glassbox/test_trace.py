@@ -21,7 +21,7 @@ from glassformer.inference import timelimit
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.weights import build_model
+from glassformer.storage.weights import build_model
 from tests.glassbox import interpreter
 from tests.glassbox.conftest import make_case, make_model
 from tests.untrained import logits_of

@@ -23,7 +23,7 @@ from glassformer.glassbox.whatif import (
     attentions,
     parse_edit,
 )
-from glassformer.ship.storage.weights import build_model
+from glassformer.storage.weights import build_model
 from tests.glassbox import interpreter
 from tests.glassbox.conftest import make_model
 from tests.untrained import logits_of

@@ -10,12 +10,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from glassformer import evaluate, explain, translate_stream
 from glassformer.errors import ModelFileError, TableError, UsageError
-from glassformer.inference.calibration import calibrate
+from glassformer.evaluation.calibration import calibrate
+from glassformer.evaluation.reliability import reliability
 from glassformer.inference.confidence import (
     MIN_SOURCES,
     PRIOR,
@@ -23,11 +23,10 @@ from glassformer.inference.confidence import (
     regression,
 )
 from glassformer.inference.probability import features, probability
-from glassformer.inference.reliability import reliability
 from glassformer.inference.translator import EMPTY, Translator
-from glassformer.ship.storage.container import read_tensors, write_tensors
-from glassformer.ship.storage.modelfile import FORMAT, ModelFile
-from glassformer.ship.storage.records import Calibration, TrainingData
+from glassformer.storage.container import read_tensors, write_tensors
+from glassformer.storage.modelfile import FORMAT, ModelFile
+from glassformer.storage.records import Calibration, TrainingData
 from glassformer.text.seen import learn_seen
 from tests.inference.test_translator import untrained
 

@@ -15,9 +15,9 @@ from glassformer.errors import ModelFileError, NotFiniteError, SettingsError, Te
 from glassformer.inference import translator as translator_module
 from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.translator import Translation, Translator
-from glassformer.paper.settings import DecodingSettings, Settings, SideSettings, TokenKind
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import TrainingData
+from glassformer.settings import DecodingSettings, Settings, SideSettings, TokenKind
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import TrainingData
 from glassformer.text import learn
 from tests.untrained import listening_model
 

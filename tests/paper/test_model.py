@@ -12,20 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.inference.engines.torch_cached import Inference
-from glassformer.paper import copying, reference
-from glassformer.paper import model as model_module
-from glassformer.paper.model import MultiHeadAttention, Padded, Transformer, attention, sinusoids
-from glassformer.paper.model import padded as padded_visibility
-from glassformer.paper.settings import ModelSettings
-from glassformer.ship.storage.modelfile import count_parameters, tensor_shapes
-from glassformer.ship.storage.weights import get_weights
+from glassformer.paper import copying, model as model_module, reference
+from glassformer.paper.model import (
+    MultiHeadAttention,
+    Padded,
+    Transformer,
+    attention,
+    padded as padded_visibility,
+    sinusoids,
+)
+from glassformer.settings import ModelSettings
+from glassformer.storage.modelfile import count_parameters, tensor_shapes
+from glassformer.storage.weights import get_weights
 from tests.untrained import logits_of
 
 SIZE = 13  # of both vocabularies

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.errors import TextError
 from glassformer.paper import reference
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 sizes = st.integers(1, 6)
@@ -156,5 +155,5 @@ def test_the_reference_shares_no_code_with_what_it_judges() -> None:
     assert not {name for name in found if name.split(".")[0] in ("torch", "safetensors")}
     assert {name for name in found if name.startswith("glassformer")} == {
         "glassformer.errors",
-        "glassformer.paper.settings",
+        "glassformer.settings",
     }

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from glassformer.errors import ModelFileError, TextError, UsageError
-from glassformer.paper.settings import SideSettings, TokenSettings
+from glassformer.settings import SideSettings, TokenSettings
 from glassformer.text import Tokenizer, learn_both
 from glassformer.text.inputs import (
     Input,

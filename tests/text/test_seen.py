@@ -13,19 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
+from hypothesis import given, settings as examples, strategies as st
 from numpy.typing import NDArray
 
 import glassformer.glassbox
 from glassformer.data.corpus import Sequences
+from glassformer.export.html import page_html
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import SideSettings
-from glassformer.ship.export.html import page_html
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.settings import SideSettings
+from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, learn
 from glassformer.text.seen import Seen, learn_seen
 from tests.browser import chromium

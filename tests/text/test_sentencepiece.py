@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError
-from glassformer.paper.settings import SideSettings, TokenSettings
-from glassformer.ship.storage.importers.spm import read_sentencepiece
+from glassformer.settings import SideSettings, TokenSettings
+from glassformer.storage.importers.spm import read_sentencepiece
 from glassformer.text import Tokenizer, Vocabulary, learn
 from glassformer.text.sentencepiece import sentencepiece as segmenter
 from glassformer.text.sentencepiece_cut import Cutter

@@ -13,13 +13,20 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
-from glassformer.paper.settings import FRAME_TOKENS, SideSettings, TokenSettings
-from glassformer.text import SPECIALS, Tokenizer, Vocabulary, ascii68, grow_both, learn, learn_both
-from glassformer.text import tokenizer as tokenizer_module
+from glassformer.settings import FRAME_TOKENS, SideSettings, TokenSettings
+from glassformer.text import (
+    SPECIALS,
+    Tokenizer,
+    Vocabulary,
+    ascii68,
+    grow_both,
+    learn,
+    learn_both,
+    tokenizer as tokenizer_module,
+)
 
 CORPUS = [
     "low lower lowest, new newer newest",
@@ -124,7 +131,7 @@ def reloaded(kind: str) -> Tokenizer:
 def test_learning_in_another_process_gives_the_same() -> None:
     code = (
         "import json, sys\n"
-        "from glassformer.paper.settings import SideSettings\n"
+        "from glassformer.settings import SideSettings\n"
         "from glassformer.text import learn\n"
         "texts, sides = json.load(sys.stdin)\n"
         "print(json.dumps([learn(texts, SideSettings(**side)).to_dict() for side in sides]))"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.fast.threads import batch_parts
-from glassformer.paper.settings import Settings
+from glassformer.settings import Settings
+from glassformer.storage.checkpoints import Position
 from glassformer.training import Run, Saved
 from glassformer.training.accelerated import Accelerated
-from glassformer.training.checkpoints import Position
+from glassformer.training.train import train
 from tests.training import test_loop
 from tests.training.test_loop import PAIRS, weight_list
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.errors import UsageError
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Finished, Stopped, Validated
+from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, scripted, settings, weight_list
 
 

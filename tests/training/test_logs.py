@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from glassformer.before.members import train
 from glassformer.errors import MissingExtraError
-from glassformer.inference.jobs.on_ray import load_ray
+from glassformer.jobs.on_ray import load_ray
 from glassformer.training import Validated
 from glassformer.training.logs import TensorBoard
+from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, settings
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
-from glassformer.before.recipes.overrides import merge
 from glassformer.data.batches import batches_of_epoch
 from glassformer.data.datasets import dates
 from glassformer.data.pairs import fingerprint
 from glassformer.errors import RunError, UsageError
-from glassformer.paper.settings import Settings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.planning.recipes.overrides import merge
+from glassformer.settings import Settings
+from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
+from glassformer.training.train import train
 from glassformer.training.validation import Measured, Validator
 from tests import tiny
 from tests.untrained import logits_of

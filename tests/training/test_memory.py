@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.data.datasets import dates
 from glassformer.errors import RunError
 from glassformer.training import Run, Saved, Split
+from glassformer.training.train import train
 from tests import tiny
 from tests.chaos.conftest import child, wait
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.before.members import train
 from glassformer.errors import RunError
 from glassformer.training import Finished, Progress, Restored, Run, Skipped
 from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
+from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, settings, weight_list
 
 pytestmark = pytest.mark.usefixtures("every_update_tells")

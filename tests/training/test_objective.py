@@ -12,7 +12,7 @@ import torch
 from glassformer.data.corpus import Corpus, Sequences
 from glassformer.fast.loss import cross_entropy
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import ModelSettings, Settings, TrainingSettings
+from glassformer.settings import ModelSettings, Settings, TrainingSettings
 from glassformer.training.accelerated import Accelerated
 from glassformer.training.objective import TeacherForced, learning_rate, summed_losses
 from tests.untrained import logits_of

@@ -9,14 +9,14 @@ from unittest import mock
 
 import pytest
 
-from glassformer.before.members import train
-from glassformer.before.plan import _digest, plan
-from glassformer.before.resume import describe_environment
 from glassformer.errors import ModelFileError, RunError, SettingsError
-from glassformer.ship.storage.container import read_tensors, write_tensors
-from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.training import Saved
-from glassformer.training.checkpoints import RESUME_FORMAT
+from glassformer.planning.plan import _digest, plan
+from glassformer.planning.resume import describe_environment
+from glassformer.storage.checkpoints import RESUME_FORMAT
+from glassformer.storage.container import read_tensors, write_tensors
+from glassformer.storage.rundirectory import RunDirectory
+from glassformer.training import Run, Saved
+from glassformer.training.train import train
 from tests.chaos.conftest import PAIRS, SETTINGS, digest
 
 
@@ -69,7 +69,7 @@ def test_a_run_stopped_before_its_first_checkpoint_begins_again(tmp_path, monkey
         stopped.finish()
     planned = plan(PAIRS, tmp_path / "stopped", resume=True)
     assert [notice.kind for notice in planned.notices if notice.kind != "new tokens"] == ["no checkpoint"]
-    planned.run("cpu").finish()
+    Run(planned, "cpu").finish()
     assert digest(tmp_path / "stopped") == digest(tmp_path / "whole")
 
 
@@ -99,7 +99,7 @@ def test_when_the_newest_checkpoint_is_damaged_the_run_continues_from_the_one_be
     (notice,) = (notice for notice in planned.notices if notice.kind == "damaged checkpoint")
     assert notice.text.startswith("the newest checkpoint is damaged (")
     assert notice.text.endswith("the run continues from the one before it, after step 12")
-    for event in planned.run("cpu"):
+    for event in Run(planned, "cpu"):
         if event.step == 12:  # the damaged file is gone before another one is written
             read_tensors(interrupted.resume, RESUME_FORMAT)
     assert digest(interrupted.path) == digest(ended)
@@ -114,7 +114,7 @@ def test_when_both_checkpoints_are_damaged_the_error_names_the_newest(interrupte
 
 
 def test_after_a_change_of_settings_the_previous_checkpoint_has_it_too(interrupted):
-    run = plan(PAIRS, interrupted.path, resume=True, overrides={"training.steps": 20}).run("cpu")
+    run = Run(plan(PAIRS, interrupted.path, resume=True, overrides={"training.steps": 20}), "cpu")
     for _ in run:
         break
     interrupted.resume.write_bytes(b"")

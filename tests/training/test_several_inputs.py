@@ -7,17 +7,17 @@ from collections import Counter
 import pytest
 import torch
 
-from glassformer.before.members import train
-from glassformer.before.plan import plan
 from glassformer.errors import TextError, UsageError
+from glassformer.evaluation.evaluate import evaluate
 from glassformer.glassbox.trace import explain
-from glassformer.inference.evaluation import evaluate
 from glassformer.inference.translator import Translator
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.weights import build_model
+from glassformer.planning.plan import plan
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.weights import build_model
 from glassformer.text.inputs import compose
-from tests.training.test_loop import PAIRS as ONE_INPUT
-from tests.training.test_loop import settings
+from glassformer.training import Run
+from glassformer.training.train import train
+from tests.training.test_loop import PAIRS as ONE_INPUT, settings
 from tests.untrained import logits_of
 
 LANGUAGES = {"a": {"V;PST": "ed", "V;PRS": "s"}, "b": {"V;PST": "te", "V;PRS": "t"}}
@@ -179,7 +179,7 @@ def test_a_model_to_start_from_gets_new_symbols_and_answers_as_before(run, tmp_p
     ]
     before = list(old.target_tokenizer.vocabulary.ordinary.values())
     torch.testing.assert_close(one[..., before], two[..., ids], rtol=0, atol=1e-5)
-    planned.run("cpu").finish()
+    Run(planned, "cpu").finish()
     grown = Translator.load(tmp_path / "run", device="cpu")
     assert grown.translate([{"lemma": "bap", "tags": "V;PST;PL", "language": "c"}])[0].unknown == ()
 
@@ -208,7 +208,7 @@ def test_a_run_from_a_model_begins_again_with_the_columns_of_its_own_recipe(run,
     table.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
     given = {"data": {"source": "lemma", "features": ["tags=T", "language=L"], "target": "form"}}
     started = plan(table, out, overrides=given, init=run)
-    events = iter(started.run("cpu"))
+    events = iter(Run(started, "cpu"))
     next(events)
     events.close()  # killed before its first checkpoint
     again = plan(table, out, resume=True)

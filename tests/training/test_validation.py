@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from glassformer.before.members import train
 from glassformer.data.datasets import dates
+from glassformer.evaluation.metrics import quick_metric
 from glassformer.glassbox.history import errors_of
-from glassformer.inference.metrics import quick_metric
-from glassformer.paper.settings import DecodingSettings
+from glassformer.settings import DecodingSettings
 from glassformer.training import Run, validation
 from glassformer.training.events import Sample
+from glassformer.training.train import train
 from tests import tiny
 
 

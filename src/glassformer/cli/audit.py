@@ -13,7 +13,7 @@ from glassformer.cli.options import Columns, PairTable
 from glassformer.errors import EXIT_FINDINGS, counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.audit.findings import Audit, Example
+    from glassformer.planning.audit.findings import Audit, Example
 
 STYLES = {"error": "bold red", "warning": "yellow"}
 EXAMPLE = 60  # characters of a text in an example
@@ -36,11 +36,11 @@ def audit(
     Each finding has the number of rows, examples with their row numbers, and what to do.
     Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
     """
-    from glassformer.before.advise import advise
-    from glassformer.before.audit import audit
-    from glassformer.before.recipes.overrides import check_settings, merge, parse_assignments
     from glassformer.data.cleaning import clean
-    from glassformer.paper.settings import DataSettings, Settings
+    from glassformer.planning.advise import advise
+    from glassformer.planning.audit import audit
+    from glassformer.planning.recipes.overrides import check_settings, merge, parse_assignments
+    from glassformer.settings import DataSettings, Settings
 
     train = columns.read(reporter, table)
     held, tested = (None if path is None else columns.read(reporter, path, like=train) for path in (valid, test))

@@ -20,10 +20,10 @@ def calibrate(
 
     `train` does this at its end, with its held-out rows. Weights and answers stay as they are.
     """
-    from glassformer.inference.calibration import calibrate
+    from glassformer.evaluation.calibration import calibrate
     from glassformer.inference.translator import Translator
-    from glassformer.ship.storage.modelfile import ModelFile, find_model
-    from glassformer.ship.storage.rundirectory import RunDirectory
+    from glassformer.storage.modelfile import ModelFile, find_model
+    from glassformer.storage.rundirectory import RunDirectory
 
     path = find_model(model)
     with RunDirectory(path.parent).locked():  # no training replaces the model meanwhile

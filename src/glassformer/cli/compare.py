@@ -14,7 +14,7 @@ from glassformer.cli.narrate import QUOTED, measured_number, warn_cut_off
 from glassformer.errors import shortened
 
 if TYPE_CHECKING:
-    from glassformer.inference.comparison import Comparison
+    from glassformer.evaluation.comparison import Comparison
 
 _SIDE = "A model, a run directory, or a file of answers; several seeds of one recipe with commas: {0}1,{0}2,{0}3."
 
@@ -37,10 +37,10 @@ def compare(
     A file of answers is what `translate` writes for the sources of the table: plain lines, a table or JSON Lines. With
     several seeds on a side, the difference is that of the recipes: it must exceed what other seeds would change.
     """
-    from glassformer.inference.answers import Answers
-    from glassformer.inference.comparison import compare
+    from glassformer.evaluation.answers import Answers
+    from glassformer.evaluation.comparison import compare
     from glassformer.inference.translator import Translator
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam)
     sides = [_paths(side) for side in (a, b)]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.ship.storage.files import shown
+from glassformer.storage.files import shown
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -152,7 +152,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:
     """Check an output before any work. Raises an error for one that exists or cannot be written."""
     from glassformer.errors import RunError
-    from glassformer.ship.storage.files import check_path, check_writable
+    from glassformer.storage.files import check_path, check_writable
 
     if path is None:
         return

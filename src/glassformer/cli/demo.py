@@ -11,7 +11,7 @@ from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.following import follow
 from glassformer.cli.narrate import print_plan, print_report
 from glassformer.cli.options import Device
-from glassformer.paper.pytorch import check_pytorch
+from glassformer.runtime.pytorch import check_pytorch
 
 NEXT = """
 next, with your own table (two columns are enough):
@@ -35,11 +35,12 @@ def demo(
     second call finds the trained model and uses it, or resumes a run that was interrupted.
     """
     check_pytorch("glassformer demo")
-    from glassformer.before.demo import N_TEST, N_TRAIN, Demo
+    from glassformer.evaluation.evaluate import evaluate
     from glassformer.glassbox.report import write_report
     from glassformer.glassbox.trace import explain
-    from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
+    from glassformer.planning.demo import N_TEST, N_TRAIN, Demo
+    from glassformer.training.loop import Run
 
     found = Demo(out, seed)
     table, test, run = found.table, found.test_table, found.run.path
@@ -50,7 +51,7 @@ def demo(
     else:
         planned = found.plan()
         print_plan(reporter, planned)
-        follow(planned, planned.run(device), reporter, f"glassformer train {table} --out {run} --resume")
+        follow(planned, Run(planned, device), reporter, f"glassformer train {table} --out {run} --resume")
     translator = Translator.load(run, device=device)
     report = evaluate(translator, found.test_pairs)
     reporter.result(report.to_json(), lambda: print_report(report, str(test)))

@@ -41,10 +41,10 @@ def evaluate(
     with a 95 % bootstrap interval, resampled over the sources.
     """
     from glassformer.data.rows import further_columns
+    from glassformer.evaluation.evaluate import evaluate
+    from glassformer.evaluation.failures import MAX_VALUES, find_failures
     from glassformer.glassbox.errorpage import Measured, error_page
-    from glassformer.inference.evaluation import evaluate
-    from glassformer.inference.failures import MAX_VALUES, find_failures
-    from glassformer.ship.storage.files import write_text
+    from glassformer.storage.files import write_text
 
     check_output(page, "--report", overwrite=columns.overwrite)
     options = opt.decoding_options(assignments, num_beams=beam)

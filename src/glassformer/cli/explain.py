@@ -20,7 +20,7 @@ from glassformer.errors import QUOTED, RunError, UsageError, nearest
 if TYPE_CHECKING:
     from glassformer.glassbox.run_records import HeadEffects
     from glassformer.glassbox.schema import Axis, Token, Trace
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.storage.modelfile import ModelFile
 
 WEIGHTS = (".weight", ".bias", ".table")
 """The ends of the names of weights, which a trace leaves out by default."""
@@ -74,7 +74,7 @@ def explain(
     _check_options(tensor, head, heads, whole_trace=whole_trace)
     check_output(html, "--html", overwrite=overwrite)
     from glassformer.glassbox.trace import explain as explain_text
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.storage.modelfile import ModelFile
 
     file = ModelFile.load(model)
     if file.members:

@@ -31,8 +31,8 @@ def export(
     The exported model answers up to 200 rows in its own runtime and a fresh process. In float32 its answers must be
     those of the model, with scores within a bound; otherwise nothing is written. check.json says what was compared.
     """
-    from glassformer.ship.export import export
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.export import export
+    from glassformer.storage.modelfile import ModelFile
 
     table = None if check is None else columns.read(reporter, check, ModelFile.load(model))
     exported = export(

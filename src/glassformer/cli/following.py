@@ -14,9 +14,9 @@ from glassformer.cli.progress import progress_bar
 from glassformer.errors import EXIT_INTERRUPTED, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.members import Members
-    from glassformer.before.plan import Plan
+    from glassformer.planning.plan import Plan
     from glassformer.training import Event, Run
+    from glassformer.training.members import Members
 
 
 def follow(

@@ -10,7 +10,7 @@ import typer
 from glassformer.cli.console import Quiet, Reporter, check_output
 from glassformer.cli.options import MarianFolder
 from glassformer.errors import MissingExtraError
-from glassformer.paper.pytorch import check_pytorch
+from glassformer.runtime.pytorch import check_pytorch
 
 
 def import_(
@@ -26,8 +26,8 @@ def import_(
     """
     check_output(out, "--out", overwrite=overwrite)
     check_pytorch("glassformer import")
-    from glassformer.ship.agree import compare_with_transformers
-    from glassformer.ship.storage.importers.marian import import_marian
+    from glassformer.export.agreement import compare_with_transformers
+    from glassformer.storage.importers.marian import import_marian
 
     reporter = Reporter(quiet=quiet)
     model_file = import_marian(folder)

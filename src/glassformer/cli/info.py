@@ -9,12 +9,12 @@ from glassformer.cli.console import Reporter, print_table
 from glassformer.cli.options import Model
 
 if TYPE_CHECKING:
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.storage.modelfile import ModelFile
 
 
 def info(model: Model, reporter: Reporter) -> None:
     """Print the shape, the training data and the metrics of a model."""
-    from glassformer.ship.storage.modelfile import ModelFile, find_model
+    from glassformer.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
     facts = {"path": str(find_model(model)), **model_file.describe()}
@@ -23,7 +23,7 @@ def info(model: Model, reporter: Reporter) -> None:
 
 def _metrics(found: dict[str, Any]) -> Iterator[str]:
     """Yield the metric with what it was measured on, and which weights these are."""
-    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
 
     if "metric" in found:
         name, value = found["metric"], found["value"]

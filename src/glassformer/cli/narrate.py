@@ -12,15 +12,15 @@ from glassformer.cli.console import Reporter, print_line, print_table, printable
 from glassformer.errors import counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.before.plan import Plan
     from glassformer.data.rows import OpenRows
     from glassformer.data.tables import Table
-    from glassformer.inference.evaluation import Report
-    from glassformer.inference.metrics import Measure
-    from glassformer.inference.reliability import Reliability
+    from glassformer.evaluation.evaluate import Report
+    from glassformer.evaluation.metrics import Measure
+    from glassformer.evaluation.reliability import Reliability
     from glassformer.inference.translator import Translator
-    from glassformer.paper.settings import DecodingSettings
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.planning.plan import Plan
+    from glassformer.settings import DecodingSettings
+    from glassformer.storage.modelfile import ModelFile
 
 QUOTED = 300  # characters of a text in a table
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
@@ -135,7 +135,7 @@ def _print_reliability(found: Reliability) -> None:
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:
     """Return the value and the interval of a metric as text."""
-    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
 
     if measure.undefined is not None:
         return "undefined", measure.undefined
@@ -157,7 +157,7 @@ def _trained_on(report: Report) -> str:
 
 def measured_number(metric: str, value: float) -> str:
     """Return a value as text; fractions become percentages."""
-    from glassformer.inference.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
 
     return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"
 

@@ -15,10 +15,10 @@ from glassformer.cli.console import COMMON, OptionGroup, Reporter, check_output,
 from glassformer.cli.narrate import print_ledger, print_reading
 
 if TYPE_CHECKING:
-    from glassformer.before.plan import Plan
     from glassformer.data.tables import Table
     from glassformer.inference.translator import Translator
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.planning.plan import Plan
+    from glassformer.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
@@ -30,7 +30,7 @@ def local(text: str, *, as_folder: bool = False) -> Path:
     """The path of a model; one of the hub is fetched, and its revision told."""
     if not text.startswith("hf:/"):
         return Path(text)
-    from glassformer.ship.storage.hub import fetch, model_of
+    from glassformer.storage.hub import fetch, model_of
 
     quiet = not {"--quiet", "-q"}.isdisjoint(sys.argv)  # options that follow are not parsed yet
     fetched = fetch(text, quiet=quiet or not sys.stderr.isatty())
@@ -76,7 +76,7 @@ class Computing(OptionGroup):
     def load(self, model: Path) -> Translator:
         """Load the translator of a model."""
         from glassformer.inference.translator import Translator
-        from glassformer.ship.storage.modelfile import ModelFile
+        from glassformer.storage.modelfile import ModelFile
 
         options = vars(self) | {"ensemble": [ModelFile.load(path) for path in self.ensemble or ()]}
         return Translator(ModelFile.load(model), **options)
@@ -145,8 +145,8 @@ class Columns(OptionGroup):
         A column of a model is replaced by one that is given.
         """
         from glassformer.data.given import read_given, read_like
-        from glassformer.inference.evaluation import read_for
-        from glassformer.paper.settings import DataSettings
+        from glassformer.evaluation.evaluate import read_for
+        from glassformer.settings import DataSettings
 
         if model_file is not None:
             table = read_for(model_file, path, self.data)
@@ -238,9 +238,9 @@ class Training(Columns):
 
     def overrides(self) -> dict[str, Any]:
         """The settings that are given: the recipe, `--set` over it, and options over both. The device is checked."""
-        from glassformer.before.recipes import find_recipe
-        from glassformer.before.recipes.overrides import merge, parse_assignments, read_recipe
-        from glassformer.devices import find_device
+        from glassformer.planning.recipes import find_recipe
+        from glassformer.planning.recipes.overrides import merge, parse_assignments, read_recipe
+        from glassformer.runtime.devices import find_device
 
         base = read_recipe(find_recipe(self.recipe)) if self.recipe is not None else {}
         options = {"data": self.data, "training": given(seed=self.seed, precision=self.precision)}
@@ -250,7 +250,7 @@ class Training(Columns):
 
     def plan(self, table: str, out: Path, **more: Any) -> Plan:
         """Plan the training."""
-        from glassformer.before.plan import plan
+        from glassformer.planning.plan import plan
 
         return plan(table, out, overrides=self.overrides(), valid=self.valid, init=self.init, **more)
 
@@ -267,8 +267,8 @@ def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str,
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
     if not assignments:
         return given(**options)
-    from glassformer.before.recipes.overrides import parse_assignments
     from glassformer.errors import SettingsError
+    from glassformer.planning.recipes.overrides import parse_assignments
 
     parsed: dict[str, dict[str, Any]] = parse_assignments(assignments)
     others = sorted(parsed.keys() - {"decoding"})

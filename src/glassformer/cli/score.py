@@ -60,7 +60,7 @@ def _print_scores(reporter: Reporter, translator: Translator, pairs: Table) -> N
 
 
 def _print_suspects(reporter: Reporter, translator: Translator, pairs: Table, count: int) -> None:
-    from glassformer.inference.suspects import suspects
+    from glassformer.evaluation.suspects import suspects
     from glassformer.text.inputs import as_given, readable
 
     found = suspects(translator, pairs.pairs, where=pairs.locations)

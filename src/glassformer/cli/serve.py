@@ -55,14 +55,14 @@ def serve(
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
     """
     try:
-        from glassformer.ship.server.api import create_app
+        from glassformer.serve.api import create_app
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise MissingExtraError("glassformer serve", package=error.name, extra="server") from None
-    from glassformer.ship.server import run
-    from glassformer.ship.server.limits import Limits
-    from glassformer.ship.server.served import load_models
+    from glassformer.serve import run
+    from glassformer.serve.limits import Limits
+    from glassformer.serve.served import load_models
 
     reporter = Reporter(quiet=quiet)
     paths = _check(models, text, computing.ensemble)
@@ -75,7 +75,7 @@ def serve(
         if hosts == ["*"]:
             reporter.warn("anybody who reaches this machine can use the model")
         if log:
-            handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.ship.server.access")
+            handler, logger = logging.StreamHandler(sys.stdout), logging.getLogger("glassformer.serve.access")
             handler.setFormatter(logging.Formatter("%(message)s"))
             logger.addHandler(handler)
             logger.setLevel(logging.INFO)

@@ -13,7 +13,7 @@ import typer
 from glassformer.cli.console import Reporter, print_line, print_table
 
 if TYPE_CHECKING:
-    from glassformer.before.settings_reference import SettingInfo
+    from glassformer.planning.settings_reference import SettingInfo
 
 COLUMNS = ("setting", "default", "limits or choices", "meaning")
 
@@ -34,9 +34,9 @@ def settings(
 
     The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
     """
-    from glassformer.before.recipes import description, list_recipes
-    from glassformer.before.settings_reference import find_settings
     from glassformer.errors import SettingsError, nearest
+    from glassformer.planning.recipes import description, list_recipes
+    from glassformer.planning.settings_reference import find_settings
 
     if recipes:
         known = [(name, description(path)) for name, path in list_recipes().items()]
@@ -60,7 +60,7 @@ def _print_settings(found: Sequence[SettingInfo]) -> None:
 
 def limits(info: SettingInfo) -> str:
     """Return the choices of a setting, or its limits; empty for any text or a boolean."""
-    from glassformer.before.settings_reference import SIGNS
+    from glassformer.planning.settings_reference import SIGNS
 
     return ", ".join(info.choices or (f"{SIGNS[name]} {_value(limit)}" for name, limit in info.limits.items()))
 

@@ -38,8 +38,8 @@ def split(
     from glassformer.data.rows import cells_of
     from glassformer.data.splits import source_hashes, split, text_hashes
     from glassformer.data.tables import read_table
-    from glassformer.paper.settings import DataSettings
-    from glassformer.ship.storage.files import check_empty
+    from glassformer.settings import DataSettings
+    from glassformer.storage.files import check_empty
 
     check_empty(out)
     read = read_table(table, DataSettings(**columns.data))

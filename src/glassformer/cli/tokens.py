@@ -19,7 +19,7 @@ def tokens(
     pad_to: Annotated[int, typer.Option(min=0, max=100_000, help="Pad with <pad> to this many tokens.")] = 0,
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.storage.modelfile import ModelFile
     from glassformer.text.inputs import compose_values
 
     model_file = ModelFile.load(model)

@@ -13,10 +13,10 @@ from glassformer.cli.console import Reporter, is_first_process, print_line
 from glassformer.cli.following import follow, follow_members
 from glassformer.cli.narrate import print_plan, print_report, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, Training
-from glassformer.paper.pytorch import check_pytorch
+from glassformer.runtime.pytorch import check_pytorch
 
 if TYPE_CHECKING:
-    from glassformer.before.plan import Plan
+    from glassformer.planning.plan import Plan
 
 
 def train(
@@ -45,8 +45,9 @@ def train(
     Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
     """
     check_pytorch("glassformer train")
-    from glassformer.before.members import Members
     from glassformer.training.logs import TensorBoard
+    from glassformer.training.loop import Run
+    from glassformer.training.members import Members
 
     planned = training.plan(table, out, test=test, members=members, resume=resume, overwrite=overwrite)
     print_plan(reporter, planned, planned.directory.ledger)
@@ -63,15 +64,15 @@ def train(
         follow_members(several, reporter, shlex.join(again))
     else:
         log = TensorBoard(out, reporter.warn) if tensorboard and is_first_process() else None
-        follow(planned, planned.run(device), reporter, shlex.join(again), log)
+        follow(planned, Run(planned, device), reporter, shlex.join(again), log)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
 
 
 def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
     """Print the time and the memory that the training of one model is expected to need."""
-    from glassformer.before.forecast import forecast
     from glassformer.inference.engines.memory import gigabytes
+    from glassformer.training.forecast import forecast
 
     found = forecast(planned, device)
 
@@ -93,8 +94,8 @@ def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
 
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
     """Score the test table, if there is one, and print the result, and the commands that use and explain the run."""
+    from glassformer.evaluation.evaluate import evaluate
     from glassformer.glassbox.history import last_sample
-    from glassformer.inference.evaluation import evaluate
     from glassformer.inference.translator import Translator
 
     out = planned.directory.path

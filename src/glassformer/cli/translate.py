@@ -25,9 +25,9 @@ from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
-    from glassformer.inference.jobs.inputs import Input
-    from glassformer.inference.jobs.job import Job
-    from glassformer.inference.jobs.progress import Progress
+    from glassformer.jobs.inputs import Input
+    from glassformer.jobs.job import Job
+    from glassformer.jobs.progress import Progress
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
@@ -115,8 +115,8 @@ def translate(
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
     """
-    from glassformer.inference.jobs import requests
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.jobs import requests
+    from glassformer.storage.modelfile import ModelFile
 
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest)
     requests.check_cluster(on, source)
@@ -175,8 +175,8 @@ def _standard_input() -> BinaryIO:
 def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
     """Run a job to its end, with its progress and its warnings."""
     from glassformer.inference.allowed import UNMATCHED
-    from glassformer.inference.jobs.output import FileOutput
-    from glassformer.inference.jobs.progress import Progress
+    from glassformer.jobs.output import FileOutput
+    from glassformer.jobs.progress import Progress
 
     progress = resumed or Progress()
     to_terminal = not isinstance(job.output, FileOutput) and sys.stdout.isatty()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.corpus import Corpus
-from glassformer.paper.settings import TrainingSettings
+from glassformer.settings import TrainingSettings
 
 Lengths = NDArray[np.integer[Any]]
 

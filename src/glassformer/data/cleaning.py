@@ -7,7 +7,7 @@ The filters, in this order. Texts are compared in NFC.
    are kept. If no target is more frequent than every other, all of them are dropped.
 3. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 2, so that repetitions count there.
 
-The length limits in tokens are applied afterward, in `training/prepare.py`.
+The length limits in tokens are applied afterward, in `data/prepare.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glassformer.data.pairs import Pair
 from glassformer.data.splits import text_hashes
 from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import TableError
-from glassformer.paper.settings import DataSettings
+from glassformer.settings import DataSettings
 from glassformer.text.inputs import Inputs, compose, split
 
 MAX_TAGS = 8

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.errors import UsageError, counted
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.records import TakenColumns
+from glassformer.settings import DataSettings
+from glassformer.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, assigned, named_values
 
 ColumnName = str | int | None  # by name, by position from 0, or not given

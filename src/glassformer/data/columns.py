@@ -29,9 +29,9 @@ from glassformer.data.headers import (
 )
 from glassformer.data.source import Source
 from glassformer.errors import ColumnError, TableError, UsageError, counted, nearest, quoted, shortened
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.files import shown
-from glassformer.ship.storage.records import TakenColumn, TakenColumns
+from glassformer.settings import DataSettings
+from glassformer.storage.files import shown
+from glassformer.storage.records import TakenColumn, TakenColumns
 from glassformer.text.inputs import Inputs, inputs_of
 
 _MAX_DIGITS = 20  # of a position; more are no column of any table, and Python does not convert thousands of them

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.tables import Table
-from glassformer.paper.settings import Settings
+from glassformer.settings import Settings
 from glassformer.text import Tokenizer
 
 Tokenizers = tuple[Tokenizer, Tokenizer]

@@ -20,7 +20,7 @@ from glassformer.data.lines import Lines, open_bytes, pyarrow
 from glassformer.data.source import Source
 from glassformer.data.tables import Table
 from glassformer.data.typed import record_batches
-from glassformer.ship.storage.files import atomic, check_empty, writing
+from glassformer.storage.files import atomic, check_empty, writing
 
 _BOM = "\ufeff"
 HEADER = 0  # the number of the header where rows count from 1

@@ -28,7 +28,7 @@ from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.typed import binary, json_lines
 from glassformer.data.unreadable import HEAD_BYTES, check_bytes, check_first_rows, check_suffix
 from glassformer.errors import TableError, counted
-from glassformer.ship.storage.files import is_device
+from glassformer.storage.files import is_device
 
 FORMATS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow")
 """Suffixes of the formats, in lower case, without that of a compression."""

@@ -19,8 +19,8 @@ from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.tables import Table, cell_fault, read_source, read_table
 from glassformer.data.typed import typed
 from glassformer.errors import UsageError, quoted
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.records import TakenColumns
+from glassformer.settings import DataSettings
+from glassformer.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of
 
 _BATCH = 1000

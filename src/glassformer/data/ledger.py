@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from glassformer.errors import TableError, counted
-from glassformer.ship.storage.files import atomic
+from glassformer.storage.files import atomic
 
 _ROWS_IN_SUMMARY = 5
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from glassformer.data.ledger import Fault, Reason
 from glassformer.errors import MissingExtraError, TableError, quoted
-from glassformer.ship.storage.files import is_file_name
+from glassformer.storage.files import is_file_name
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of files that are decompressed while they are read, in lower case."""

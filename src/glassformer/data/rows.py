@@ -23,8 +23,8 @@ from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.data.source import damage
 from glassformer.errors import TableError, shortened
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.records import TakenColumns
+from glassformer.settings import DataSettings
+from glassformer.storage.records import TakenColumns
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.pairs import Pair
 from glassformer.errors import ModelFileError, TableError, UsageError
-from glassformer.ship.storage.container import read_tensors, write_tensors
+from glassformer.storage.container import read_tensors, write_tensors
 
 Hashes = NDArray[np.uint64]
 

@@ -27,8 +27,8 @@ from glassformer.data.lines import system_errors
 from glassformer.data.pairs import Pair
 from glassformer.data.source import Source, damage
 from glassformer.errors import TableError
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.records import TakenColumns
+from glassformer.settings import DataSettings
+from glassformer.storage.records import TakenColumns
 from glassformer.text.inputs import Inputs, compose, fault_of
 
 __all__ = ["Pair", "Table", "read_table"]

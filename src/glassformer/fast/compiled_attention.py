@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from glassformer.compiled import Number, Pointer
 from glassformer.fast.dropout import draw_seed, rounded
 from glassformer.fast.library import library
 from glassformer.fast.packing import TokenLayout
+from glassformer.runtime.compiled import Number, Pointer
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from glassformer.compiled import Number, Pointer, load_library
+from glassformer.runtime.compiled import Number, Pointer, load_library
 
 ARGUMENTS = {
     "attention": (Pointer, Pointer),

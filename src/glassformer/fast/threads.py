@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from glassformer.paper.settings import Settings
+from glassformer.settings import Settings
 
 KEPT_BY_PYTORCH, KEPT_BY_ONEDNN, KEPT_IN_LARGE_STEPS = 64, 256, 64
 """Capacities of the caches of prepared matrix products; by default 1,024 each, of about 0.5 MB."""

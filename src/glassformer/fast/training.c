@@ -3,7 +3,7 @@
 
    Axes: T queries · S keys, both of one sentence · n = S rounded up to LANES · K inner axis of a product. */
 
-#include "../vectors.h"
+#include "../runtime/vectors.h"
 
 /* Dropout (section 5.4) of numbers in one call: it drops the same ones for the same seed. */
 typedef struct {

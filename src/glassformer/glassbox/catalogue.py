@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from glassformer.glassbox.formulas import mathml
 from glassformer.glassbox.schema import Op
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 GOLD = "gold."
 

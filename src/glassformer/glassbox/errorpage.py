@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
 from glassformer.data.cleaning import CONTROL
+from glassformer.evaluation.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
+from glassformer.evaluation.metrics import Share
 from glassformer.glassbox.report import PAGE, policy_hash
-from glassformer.inference.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
-from glassformer.inference.metrics import Share
 from glassformer.inference.translator import Translation
 from glassformer.text.inputs import UNIT_SEPARATOR, Inputs, readable, split
 

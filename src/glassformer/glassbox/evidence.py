@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.evaluation.metrics import exact_matches, group_by_source
 from glassformer.glassbox.forward import ForwardPass
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
 from glassformer.glassbox.whatif import Edits, HeadOff, attentions
-from glassformer.inference.metrics import exact_matches, group_by_source
 from glassformer.inference.translator import Translator
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile
 
 Numbers = NDArray[np.float64]
 

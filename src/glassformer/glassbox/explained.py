@@ -29,9 +29,9 @@ from glassformer.inference.engines.batches import ONE_THREAD
 from glassformer.inference.probability import probability
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.search import SearchConstraints
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.hub import local_model
-from glassformer.ship.storage.modelfile import ModelFile, find_model
+from glassformer.settings import DecodingSettings
+from glassformer.storage.hub import local_model
+from glassformer.storage.modelfile import ModelFile, find_model
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import as_given, compose_values, texts_of
 

@@ -20,8 +20,8 @@ from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper import reference
 from glassformer.paper.reference import Array, Value
 from glassformer.paper.search import LogProbs, Step
-from glassformer.paper.settings import ModelSettings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.settings import ModelSettings
+from glassformer.storage.modelfile import ModelFile
 
 Ids = Sequence[int]
 

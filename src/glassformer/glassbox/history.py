@@ -16,8 +16,8 @@ from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.explained import Explained
 from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
 from glassformer.glassbox.whatif import Edits
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.rundirectory import RunDirectory
 from glassformer.training.history import HistoryEvent, read_history, unreadable
 
 MAX_EVENTS = 400  # of training progress

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
-from glassformer.ship.storage.hub import local_model
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.hub import local_model
+from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import normalize
 

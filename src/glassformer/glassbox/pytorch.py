@@ -9,7 +9,7 @@ from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.schema import Check
 from glassformer.paper.model import padded
 from glassformer.paper.reference import Array
-from glassformer.ship.storage.weights import build_model
+from glassformer.storage.weights import build_model
 
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 

@@ -13,7 +13,7 @@ from glassformer.glassbox.catalogue import Entry, describe, trace_name
 from glassformer.glassbox.schema import MASK_REASONS, Axis, Op, Step, Tensor
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.reference import Value
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 Array = NDArray[Any]
 Edit = Callable[[str, Any], Any]

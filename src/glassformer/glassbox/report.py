@@ -16,7 +16,7 @@ from pathlib import Path
 
 from glassformer.errors import RunError
 from glassformer.glassbox.schema import Trace
-from glassformer.ship.storage.files import atomic
+from glassformer.storage.files import atomic
 
 PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 20_000_000

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, Training
-from glassformer.ship.storage.files import shown
+from glassformer.storage.files import shown
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
 

@@ -36,9 +36,9 @@ from glassformer.glassbox.schema import (
 )
 from glassformer.glassbox.whatif import Edit, Edits
 from glassformer.inference.translator import Source, Translator
-from glassformer.paper.pytorch import has_pytorch
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.runtime.pytorch import has_pytorch
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile
 from glassformer.text.inputs import readable
 
 TOP = 10  # most probable tokens of a prediction

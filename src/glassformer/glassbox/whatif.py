@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
 from glassformer.glassbox.catalogue import GOLD, trace_name
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 from glassformer.text import Tokenizer
 
 Array = NDArray[Any]

@@ -1,6 +1,6 @@
 """Confidence: the probability that an answer is right, calibrated on held-out rows.
 
-    weights = fit(rows of features, right)       `inference.calibration` puts them into the model file
+    weights = fit(rows of features, right)       `evaluation.calibration` puts them into the model file
     probability(weights, scores)                 of the best answer of a beam: see `inference.probability`
 
 "Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from glassformer.errors import UsageError
 
 if TYPE_CHECKING:
-    from glassformer.paper.settings import DecodingSettings
-    from glassformer.ship.storage.modelfile import ModelFile
-    from glassformer.ship.storage.records import Calibration
+    from glassformer.settings import DecodingSettings
+    from glassformer.storage.modelfile import ModelFile
+    from glassformer.storage.records import Calibration
 
 MIN_SOURCES = 100
 PRIOR = (0.0, 1.0, 0.0, 0.0)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from glassformer.errors import TextError, TooLongError
-from glassformer.paper.settings import DecodingSettings, Settings
-from glassformer.ship.storage.records import TrainingData
+from glassformer.settings import DecodingSettings, Settings
+from glassformer.storage.records import TrainingData
 from glassformer.text import Tokenizer
 
 

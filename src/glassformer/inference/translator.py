@@ -20,8 +20,8 @@ from glassformer.inference.engines.memory import check_search_fits
 from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Hypothesis
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.modelfile import ModelFile, each_model
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile, each_model
 from glassformer.text import Tokenizer
 from glassformer.text.inputs import Inputs, compose_values, is_not_empty
 
@@ -166,7 +166,7 @@ class Translator:
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
         UsageError for a device, precision or engine that is not available (they name those that are).
         """
-        from glassformer.ship.storage.hub import local_model
+        from glassformer.storage.hub import local_model
 
         others = [ModelFile.load(local_model(other)) for other in ensemble]
         return cls(

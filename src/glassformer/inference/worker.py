@@ -29,7 +29,7 @@ from glassformer.inference.timelimit import TimeLimit, time_limit
 
 if TYPE_CHECKING:
     from glassformer.inference.translator import Source, Translation, Translator
-    from glassformer.paper.settings import DecodingSettings
+    from glassformer.settings import DecodingSettings
 
 WAITING = 256  # requests
 MIN_WAIT_SECONDS = 1.0

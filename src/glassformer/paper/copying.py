@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -30,7 +30,7 @@ from torch.nn import functional as F  # noqa: N812  (the name that everybody kno
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.paper.copying import Copies, CopyMechanism, add_copies
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
     from jaxtyping import Bool, Float, Int

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import TextError
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:  # shapes are checked in the tests; at run time they cost nothing
     from jaxtyping import Bool, Float, Int

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.paper.settings import SideSettings
+from glassformer.settings import SideSettings
 from glassformer.text.normalization import normalized
 
 N_CODE_POINTS = 0x110000

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.paper.settings import SideSettings, TokenKind, TokenSettings
+from glassformer.settings import SideSettings, TokenKind, TokenSettings
 from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark, of_chunks

@@ -6,7 +6,7 @@ import bisect
 import unicodedata
 
 from glassformer.errors import TextError
-from glassformer.paper.settings import SideSettings
+from glassformer.settings import SideSettings
 
 
 def normalize(text: str, settings: SideSettings, where: str | None = None) -> str:

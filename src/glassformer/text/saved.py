@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from glassformer.errors import UsageError, first_fault
-from glassformer.paper.settings import SideSettings, TokenKind
+from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.inputs import Input, Inputs, check_inputs, input_tokens
 from glassformer.text.segmenters import Learned
 

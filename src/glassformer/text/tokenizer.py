@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import MissingExtraError, ModelFileError, TextError, UsageError, nearest
-from glassformer.paper.settings import SideSettings, TokenKind
+from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.code_points import N_CODE_POINTS, code_points
-from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, texts_of
-from glassformer.text.inputs import split as split_inputs
+from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, split as split_inputs, texts_of
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
 from glassformer.text.segmenters import BYTES, MARK, Learned, Segmenter, segmenter

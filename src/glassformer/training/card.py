@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glassformer.data.prepare import Prepared
 from glassformer.data.splits import Overlap
 from glassformer.errors import counted
-from glassformer.paper.settings import DataSettings
-from glassformer.ship.storage.files import shown
-from glassformer.ship.storage.modelfile import count_parameters
-from glassformer.ship.storage.records import TrainingData
+from glassformer.settings import DataSettings
+from glassformer.storage.files import shown
+from glassformer.storage.modelfile import count_parameters
+from glassformer.storage.records import TrainingData
 from glassformer.training.events import Finished
-from glassformer.training.prepare import Prepared
 
 
 def model_card(prepared: Prepared, finished: Finished) -> str:

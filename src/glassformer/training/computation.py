@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import Settings
+from glassformer.settings import Settings
 from glassformer.training.objective import TeacherForced, summed_losses
 
 Rows = NDArray[np.int64]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.inference.metrics import exact_matches
+from glassformer.evaluation.metrics import exact_matches
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""A training run: `for event in train(pairs)`. The caller prints, logs, plots or stops."""
+"""The loop of a training: `for event in Run(planned)`. The caller prints, logs, plots or stops."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -13,22 +12,23 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.data.batches import batches_of_epoch
-from glassformer.devices import resolve_precision
-from glassformer.errors import DivergedError, UsageError
+from glassformer.data.prepare import Prepared
+from glassformer.errors import UsageError
 from glassformer.inference.translator import Translator
 from glassformer.paper.model import Transformer
-from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
-from glassformer.ship.storage.records import Calibration, Metrics
-from glassformer.ship.storage.rundirectory import RunDirectory
-from glassformer.ship.storage.weights import build_model, get_weights, set_weights
+from glassformer.planning.memory import check_training_fits
+from glassformer.planning.plan import Plan
+from glassformer.runtime.devices import find_device, resolve_precision
+from glassformer.storage.checkpoints import SavedRun, load_resume, save_resume
+from glassformer.storage.container import Arrays
+from glassformer.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.storage.records import Calibration, Metrics
+from glassformer.storage.weights import build_model, get_weights
 from glassformer.text.vocabulary import copied_ids
-from glassformer.training.checkpoints import Position, SavedRun, load_resume, save_resume
 from glassformer.training.events import (
     Event,
     Finished,
     Progress,
-    Restored,
     Saved,
     Skipped,
     Split,
@@ -37,22 +37,27 @@ from glassformer.training.events import (
     Validated,
 )
 from glassformer.training.meter import Meter, Update
-from glassformer.training.output import Output, best_model, kept_weights
-from glassformer.training.prepare import Prepared
-from glassformer.training.processes import Processes
+from glassformer.training.output import Output, best_model, calibrate_held_out, kept_weights
+from glassformer.training.recovery import MAX_SKIPPED, diverged, restore
 from glassformer.training.update import Sums, Updater
 from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
 SMALL_FALL = 0.001  # of the loss, in nats per token, that is none where every answer is right
-MAX_SKIPPED = 5  # updates in a row that were not finite, before the run goes back to its newest checkpoint
-MAX_RESTORED = 10  # times, each with half the learning rate
 
 
 T = TypeVar("T")
 
 
-def initial_model(prepared: Prepared, start: ModelFile | None) -> Transformer:
+def device_of(planned: Plan, name: str) -> torch.device:
+    """Return the device of this process for a run. Raises DeviceError for one that is not available or too small."""
+    device, train = planned.processes.own_device(find_device(name)), planned.prepared.train
+    sizes = len(planned.prepared.source_tokenizer), len(planned.prepared.target_tokenizer)
+    check_training_fits(planned.settings, str(device), sizes, max(len(train.source.ids), len(train.target.ids)))
+    return device
+
+
+def initial_model(prepared: Prepared, start: ModelFile | None = None) -> Transformer:
     """Return the model to start from, or a new one; the random seed is that of the training then."""
     torch.manual_seed(prepared.settings.training.seed)
     if start is not None:
@@ -62,43 +67,32 @@ def initial_model(prepared: Prepared, start: ModelFile | None) -> Transformer:
     return Transformer(prepared.settings.model, len(source), len(target), ids)
 
 
-def first_updater(prepared: Prepared, device: torch.device, start: ModelFile | None, processes: Processes) -> Updater:
-    """Return what updates the initial model, before the first update."""
-    settings, training = prepared.settings, prepared.settings.training
-    model = initial_model(prepared, start).to(device)
-    updater = Updater(model, prepared.train, settings, device, processes)
-    processes.seed_apart(training.seed)
+def first_updater(planned: Plan, device: torch.device) -> Updater:
+    """Return what updates the initial model of a run, before the first update."""
+    model = initial_model(planned.prepared, planned.start).to(device)
+    updater = Updater(model, planned.prepared.train, planned.settings, device, planned.processes)
+    planned.processes.seed_apart(planned.settings.training.seed)
     return updater
 
 
 class Run:
-    """A training run, as an iterable of events. Nothing is written before the iteration begins.
+    """The training of one model, as an iterable of events. Nothing is written before the iteration begins.
 
     A run is iterated once: a finished one gives no more events, an interrupted one is resumed with
-    `train(…, resume=True)`.
+    `train(…, resume=True)`. Raises DeviceError for a device that is not available or too small.
     """
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        directory: RunDirectory,
-        device: torch.device,
-        *,
-        start: ModelFile | None = None,
-        resume: bool = False,
-        overwrite: bool = False,
-        changes: tuple[str, ...] = (),
-        processes: Processes = Processes(),  # noqa: B008  (immutable)
-    ) -> None:
-        self.prepared, self.directory, self.device, self.processes = prepared, directory, device, processes
-        self.output = Output(directory, prepared, start.path if start else None, writes=processes.is_first)
-        self.resumed, self.overwrite = resume, overwrite
-        self.settings, self._start = prepared.settings, start
-        self.updater = first_updater(prepared, device, start, processes)
+    def __init__(self, planned: Plan, device: str = "auto") -> None:
+        self.planned, self.prepared, self.directory = planned, planned.prepared, planned.directory
+        self.settings, self.processes = planned.settings, planned.processes
+        self.device = device_of(planned, device)
+        init = planned.start.path if planned.start else None
+        self.output = Output(self.directory, self.prepared, init, writes=self.processes.is_first)
+        self.updater = first_updater(planned, self.device)
         self.model = self.updater.model
         self.position = self.updater.position
-        self.changes = changes
-        self.validator = Validator(prepared, self.updater.computation, processes)
+        self.validator = Validator(self.prepared, self.updater.computation, self.processes)
+        self._changes = planned.resumed.changes if planned.resumed else ()
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._meter = Meter()
 
@@ -131,13 +125,13 @@ class Run:
 
     def _open_directory(self) -> None:
         """Create the run directory or, to resume, recover it; this process, or the first one, holds it already."""
-        self.output.open(resumed=self.resumed, overwrite=self.overwrite)
+        self.output.open(resumed=self.planned.resumed is not None, overwrite=self.planned.overwrite)
         has_model = self.processes.from_first(self.directory.model.exists())  # the others wait for it
-        if self.resumed:
+        if self.planned.resumed is not None:
             self._load()
             if not has_model:  # so the next validation is the best one
                 self.position.best_value = self.position.best_loss = None
-            if self.changes:
+            if self._changes:
                 self._continue_changed(has_model=has_model)
         self.output.data()
 
@@ -176,7 +170,8 @@ class Run:
             if is_due or is_time:
                 yield from self._progress()
             if self._meter.skipped_in_a_row >= MAX_SKIPPED:
-                yield self._restore()
+                yield restore(self.updater, self.directory, self._load, self._initial_weights)
+                self._meter.skipped_in_a_row = 0
                 reason = None
             elif is_due:
                 validated = self._validate()
@@ -204,8 +199,8 @@ class Run:
             steps_per_epoch=math.ceil(n_batches / training.accumulate),
             device=str(self.device),
             precision=resolve_precision(self.device, training.precision),
-            resumed=self.resumed,
-            changes=self.changes,
+            resumed=self.planned.resumed is not None,
+            changes=self._changes,
         )
 
     @property
@@ -255,29 +250,6 @@ class Run:
         self._meter.updates.append(Update(self.position.step, batches, sums))
         return sums
 
-    # Numbers that are not finite, and too little memory
-
-    def _restore(self) -> Restored:
-        """Go back to the newest checkpoint, or to the beginning, with half the learning rate.
-
-        Raises DivergedError when that was done `MAX_RESTORED` times.
-        """
-        before = replace(self.position)
-        factor = before.rate_factor / 2
-        if factor < 2.0**-MAX_RESTORED:
-            raise self._diverged()
-        if self.processes.from_first(self.directory.resume.exists()):
-            self._load()
-        else:
-            set_weights(self.model, get_weights(initial_model(self.prepared, self._start)))
-            self.processes.seed_apart(self.settings.training.seed)
-            self.updater.optimizer.state.clear()
-            self.updater.go_to(Position())
-        position = self.position
-        position.seconds, position.rate_factor, position.max_tokens = before.seconds, factor, before.max_tokens
-        self._meter.skipped_in_a_row = 0
-        return Restored(position.step, position.seconds, MAX_SKIPPED, factor)
-
     # Events and files
 
     def _progress(self) -> Iterator[Event]:
@@ -293,12 +265,8 @@ class Run:
             rate = self.updater.learning_rate
             yield Progress(position.step, position.seconds, epoch=position.epoch, learning_rate=rate, **means)
 
-    def _diverged(self) -> DivergedError:
-        return DivergedError(
-            f"training diverged: the loss is not finite by step {self.position.step:,}",
-            where=str(self.directory.path),
-            hint="train again with a smaller training.learning_rate, or with training.clip_norm=1",
-        )
+    def _initial_weights(self) -> Arrays:
+        return get_weights(initial_model(self.prepared, self.planned.start))
 
     def _validate(self) -> Validated:
         """Measure the weights, and make them the model of the run when they are the best so far."""
@@ -306,7 +274,7 @@ class Run:
         weights = get_weights(self.model)
         measured = self.validator.measure()
         if not math.isfinite(measured.loss):
-            raise self._diverged()
+            raise diverged(self.position, self.directory)
         best = self.validator.is_better(measured, position.best_value, position.best_loss)
         metrics = self.validator.metrics_of(measured, position.step)
         fell = position.best_loss is None or measured.loss < position.best_loss - SMALL_FALL
@@ -335,9 +303,8 @@ class Run:
         if metrics.chosen is None or not is_done:
             kept = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
-            calibration = self._from_first(
-                lambda: self.prepared.calibrate(self.prepared.model_file(weights, Metrics()), str(self.device))
-            )
+            model_file = self.prepared.model_file(weights, Metrics())
+            calibration = self._from_first(lambda: calibrate_held_out(self.prepared, model_file, str(self.device)))
             self.output.chosen(weights, metrics, errors, calibration)
         assert metrics.value is not None
         assert metrics.chosen is not None

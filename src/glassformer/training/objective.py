@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.data.corpus import Corpus
 from glassformer.paper.model import Transformer, padded
-from glassformer.paper.settings import TrainingSettings
+from glassformer.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -8,17 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ModelFileError, SettingsError, WriteError
-from glassformer.paper.settings import Settings
-from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.files import name_also, write_text
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.records import Calibration, Metrics
-from glassformer.ship.storage.rundirectory import RunDirectory
+from glassformer.data.corpus import spread
+from glassformer.data.prepare import Prepared
+from glassformer.errors import ModelFileError, WriteError
+from glassformer.evaluation.calibration import calibrate
+from glassformer.evaluation.metrics import group_by_source
+from glassformer.inference.confidence import MIN_SOURCES
+from glassformer.inference.translator import Translator
+from glassformer.planning.resume import recipe_of
+from glassformer.storage.checkpoints import read_resume
+from glassformer.storage.container import Arrays
+from glassformer.storage.files import name_also, write_text
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import Calibration, Metrics
+from glassformer.storage.rundirectory import RunDirectory
 from glassformer.training.card import model_card
-from glassformer.training.checkpoints import read_resume
 from glassformer.training.events import Event, Finished
-from glassformer.training.prepare import Prepared
 
 
 class Output:
@@ -136,27 +141,16 @@ class Output:
             self.directory.previous_resume.unlink(missing_ok=True)
 
 
-# The recipe
-
-_INIT = "# Starts from the model: "
-
-
-def recipe_of(settings: Settings, init: Path | None = None) -> str:
-    """Return the recipe of a run as TOML, with a comment at the top: the model to start from."""
-    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml()
-
-
-def init_of(recipe: Path) -> str | None:
-    """Return the model that the run with this recipe starts from, if any. Raises SettingsError for a damaged line."""
-    first = recipe.read_text(encoding="utf-8").partition("\n")[0]
-    try:
-        return str(json.loads(first.removeprefix(_INIT))) if first.startswith(_INIT) else None
-    except ValueError:
-        what, expected = "the recipe does not name the model to start from", f'{_INIT}"MODEL"'
-        raise SettingsError(what, where=f"{recipe}, line 1", got=first, expected=expected) from None
-
-
 # The weights of a run
+
+
+def calibrate_held_out(prepared: Prepared, model_file: ModelFile, device: str) -> Calibration | None:
+    """Calibrate a model of a run on its held-out rows; None if they have too few sources."""
+    limit = prepared.settings.data.max_valid_rows
+    pairs = [prepared.valid_pairs[row] for row in spread(len(prepared.valid_pairs), limit)]
+    if len(group_by_source(pairs)) < MIN_SOURCES:
+        return None
+    return calibrate(Translator(model_file, device=device), pairs)
 
 
 def best_model(directory: RunDirectory) -> ModelFile:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
-from glassformer.devices import autocast, avoid_cudnn
 from glassformer.errors import RunError, is_out_of_memory
 from glassformer.paper.model import Transformer
-from glassformer.paper.settings import Settings
-from glassformer.training.checkpoints import Position
+from glassformer.runtime.devices import autocast, avoid_cudnn
+from glassformer.runtime.processes import Processes
+from glassformer.settings import Settings
+from glassformer.storage.checkpoints import Position
 from glassformer.training.computation import Computation
 from glassformer.training.objective import TeacherForced, learning_rate
-from glassformer.training.processes import Processes
 
 
 class Sums(NamedTuple):

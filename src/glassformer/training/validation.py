@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import plan_batches
 from glassformer.data.corpus import Corpus, spread
-from glassformer.devices import CPU, autocast
+from glassformer.data.prepare import Prepared
+from glassformer.evaluation.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import Engine, search
 from glassformer.inference.engines.compiled import prepare
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
-from glassformer.paper.settings import DecodingSettings, Metric
-from glassformer.ship.storage.container import Arrays
-from glassformer.ship.storage.records import Metrics
-from glassformer.ship.storage.weights import get_weights, set_weights
+from glassformer.runtime.devices import CPU, autocast
+from glassformer.runtime.processes import Processes
+from glassformer.settings import DecodingSettings, Metric
+from glassformer.storage.container import Arrays
+from glassformer.storage.records import Metrics
+from glassformer.storage.weights import get_weights, set_weights
 from glassformer.text.inputs import readable
 from glassformer.training.computation import Computation
 from glassformer.training.events import Sample
 from glassformer.training.objective import TeacherForced
-from glassformer.training.prepare import Prepared
-from glassformer.training.processes import Processes
 
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept

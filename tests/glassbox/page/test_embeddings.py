@@ -10,7 +10,7 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.storage.modelfile import ModelFile
 from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser

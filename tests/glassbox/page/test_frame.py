@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from glassformer.before.grow import grow_model
 from glassformer.glassbox.report import report_html, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.paper.settings import SideSettings, TokenSettings
+from glassformer.planning.grow import grow_model
+from glassformer.settings import SideSettings, TokenSettings
 from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
 from tests.browser import seen_before_reading

@@ -11,8 +11,8 @@ from glassformer.glassbox import report
 from glassformer.glassbox.report import without_derived, without_logits, without_weights
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.ship.storage.modelfile import ModelFile
-from tests.ship.export.conftest import make_model
+from glassformer.storage.modelfile import ModelFile
+from tests.export.conftest import make_model
 
 pytestmark = pytest.mark.browser
 

@@ -17,9 +17,9 @@ import uvicorn
 from glassformer.errors import TimeLimitError
 from glassformer.glassbox.trace import explain
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.ship.server.api import create_app
-from glassformer.ship.server.run import Connection, listen
-from glassformer.ship.server.served import Served
+from glassformer.serve.api import create_app
+from glassformer.serve.run import Connection, listen
+from glassformer.serve.served import Served
 from tests.browser import PATIENCE
 
 pytestmark = pytest.mark.browser

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from glassformer.errors import MissingExtraError, TextError, TimeLimitError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
 from glassformer.inference.allowed.automaton import TokenTable
-from glassformer.inference.jobs.stream import translate_stream
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import EMPTY, Translation, Translator
 from glassformer.inference.worker import BatchingTranslator
+from glassformer.jobs.stream import translate_stream
 from glassformer.paper.search import Guide, SearchConstraints, beam_search, greedy_search, length_penalty, sample
-from glassformer.paper.settings import Settings, SideSettings
+from glassformer.settings import Settings, SideSettings
 from glassformer.text import Tokenizer, learn
 from glassformer.text.vocabulary import Vocabulary
 from tests.paper.search.toys import BOS, Stepper, random_toy, start, total

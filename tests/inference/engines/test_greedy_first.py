@@ -10,8 +10,7 @@ from collections import ChainMap
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from glassformer.inference.engines import greedy_first
 from glassformer.inference.engines.greedy_first import AnswerBatches, is_certain, search_greedy_first

@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.errors import DeviceError
 from glassformer.inference.engines.memory import check_search_fits, memory_of
-from glassformer.paper.settings import DecodingSettings, ModelSettings
+from glassformer.settings import DecodingSettings, ModelSettings
 from tests.inference.test_translator import translator
 
 GIGABYTE = 10**9

@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
-from glassformer.inference.engines import Engine, batches, compiled, load_engine, search
-from glassformer.inference.engines import searches as searches_module
+from glassformer.inference.engines import Engine, batches, compiled, load_engine, search, searches as searches_module
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
@@ -29,8 +28,8 @@ from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
 from glassformer.paper.search.log_probs import SORTED
-from glassformer.paper.settings import DecodingSettings, ModelSettings
-from glassformer.ship.storage.weights import get_weights, set_weights
+from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.storage.weights import get_weights, set_weights
 from tests.inference.engines.test_torch_engine import (
     BOS,
     EOS,

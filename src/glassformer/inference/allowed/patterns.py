@@ -26,7 +26,7 @@ from glassformer.errors import MissingExtraError, UsageError, quoted, shortened
 from glassformer.inference.allowed import program
 from glassformer.inference.allowed.automaton import TokenTable
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.paper.settings import TokenKind
+from glassformer.settings import TokenKind
 from glassformer.text import Tokenizer
 
 N_BYTES, CPU_SECONDS, SECONDS = 2**31, 10, 60

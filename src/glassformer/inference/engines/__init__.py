@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, UsageError, nearest
-from glassformer.paper.pytorch import check_pytorch, has_pytorch
+from glassformer.runtime.pytorch import check_pytorch, has_pytorch
 
 if TYPE_CHECKING:
     from glassformer.inference.engines.greedy_first import AnswerBatches
     from glassformer.paper.search import Guide, Hypothesis
-    from glassformer.paper.settings import DecodingSettings
-    from glassformer.ship.storage.modelfile import ModelFile
+    from glassformer.settings import DecodingSettings
+    from glassformer.storage.modelfile import ModelFile
 
 GPU_DRIVERS = "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"  # of CUDA, ROCm, and either in WSL
 
@@ -124,7 +124,7 @@ def _has_gpu() -> bool:
         return False
     if not has_pytorch():
         return False
-    from glassformer.devices import find_device
+    from glassformer.runtime.devices import find_device
 
     return find_device("auto").type != "cpu"
 
@@ -141,8 +141,8 @@ def _numpy(model_files: Sequence[ModelFile], device: str, precision: str) -> Eng
 
 def _torch(model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:
     check_pytorch("the engine torch")
-    from glassformer.devices import find_device
     from glassformer.inference.engines.torch import TorchEngine
+    from glassformer.runtime.devices import find_device
 
     return TorchEngine.of_files(model_files, find_device(device), precision)
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.compiled import Number, Pointer, load_library
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference, Layer, Norm, Product, Weights
 from glassformer.paper.search.log_probs import Extensions, LogProbs
-from glassformer.paper.settings import ModelSettings
+from glassformer.runtime.compiled import Number, Pointer, load_library
+from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from glassformer.errors import DeviceError, counted
-from glassformer.paper.settings import DecodingSettings, ModelSettings
-from glassformer.ship.storage.container import memory_limit
+from glassformer.settings import DecodingSettings, ModelSettings
+from glassformer.storage.container import memory_limit
 
 FLOAT = 4  # bytes
 UNKNOWN_MEMORY = 2**46  # bytes: 64 TiB, where the system does not report its memory

@@ -22,8 +22,8 @@ from glassformer.inference.engines.numpy_cached import Inference
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.modelfile import ModelFile
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TextError
 from glassformer.paper.reference import activate, add_copies, sinusoids
-from glassformer.paper.settings import ModelSettings
+from glassformer.settings import ModelSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

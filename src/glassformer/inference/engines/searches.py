@@ -18,7 +18,7 @@ from glassformer.errors import NotFiniteError
 from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, greedy_search, sample
 from glassformer.paper.search.constraints import State, Step
 from glassformer.paper.search.sampling import draw_uniform
-from glassformer.paper.settings import DecodingSettings
+from glassformer.settings import DecodingSettings
 
 UNCERTAIN = 5e-4
 """Margin (nats) below which a text is searched again alone; the rounding of a batch was below 5e-5."""

@@ -8,7 +8,7 @@
 
    Axes: R rows · K inputs · N outputs · S source positions · T target positions · D d_model · V vocabulary. */
 
-#include "../../vectors.h"
+#include "../../runtime/vectors.h"
 
 #define PANEL 16
 

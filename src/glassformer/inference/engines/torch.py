@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.devices import CPU, autocast, avoid_cudnn, resolve_precision
 from glassformer.errors import DeviceError, is_out_of_memory
 from glassformer.fast.threads import configure_memory, one_thread
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
@@ -29,9 +28,10 @@ from glassformer.inference.engines.torch_cached import Inference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.model import Transformer, padded
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
-from glassformer.paper.settings import DecodingSettings
-from glassformer.ship.storage.modelfile import ModelFile
-from glassformer.ship.storage.weights import build_model
+from glassformer.runtime.devices import CPU, autocast, avoid_cudnn, resolve_precision
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.weights import build_model
 from glassformer.text import Tokenizer
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Metrics, reports on a table, comparisons, calibration, and where a model fails."""

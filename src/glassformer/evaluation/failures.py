@@ -1,0 +1,348 @@
+"""Where a model fails on a table: its answers by group, their edits, the confused tokens, and which rows to add.
+
+    failures = find_failures(translator, evaluate(translator, table).answered, further_columns(…))
+
+An item is a source with all its targets, as in `evaluation`; it is right if its answer equals one of them. The edits of
+a wrong answer are those to its nearest target, in tokens. All shares have 95 % intervals (`metrics.Share`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from glassformer.evaluation.metrics import Item, Share, exact_matches, nearest_references
+from glassformer.inference.translator import Translation, Translator
+
+FEW = 10
+"""Of a group with fewer items no conclusion is drawn."""
+
+MAX_VALUES = 20
+"""Different values of a column that are groups."""
+
+SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
+_LENGTH_GROUPS = 8
+_RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
+
+KINDS = {
+    "substitution": "another token in the place of the right one",
+    "deletion": "a token is missing inside the answer",
+    "insertion": "a token too many inside the answer",
+    "copy of a neighbor": "a token too many that equals the one before or after it",
+    "ends too early": "the end of the right answer is missing",
+    "cut off": "the end is missing because of the maximum number of tokens",
+    "runs on": "tokens after the end of the right answer",
+    "no token": "not equal, but equal in tokens: white space, or letters that the tokenizer makes equal",
+}
+"""Kind of an edit -> what it is. An answer can have several."""
+
+
+class Edit(NamedTuple):
+    """One edit of an answer: `expected` is missing in it, or `got` is too many; both, for a substitution."""
+
+    kind: str
+    expected: str = ""
+    got: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large"."""
+
+    name: str
+    share: Share
+    rows: str
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """All items, in groups."""
+
+    by: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class KindOfEdit:
+    """How often a kind of edit is made, and the share of the wrong answers that have it."""
+
+    name: str
+    edits: int
+    answers: Share
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often a token of the right answers was another one in the answer; `got` is empty where it was left out."""
+
+    expected: str
+    got: str
+    share: Share
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Rows to add to the training table: a group that is worse than all other items (`others`)."""
+
+    rows: str
+    share: Share
+    others: Share
+
+
+@dataclass(frozen=True)
+class Row:
+    """An item with its answer, the nearest target and the edits to it; none for a right answer.
+
+    `number` is that of the pair among those that were given, from 0.
+    """
+
+    number: int
+    source: str
+    expected: str
+    answer: Translation
+    edits: tuple[Edit, ...]
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Where a model fails. `worst`: the wrong answers with most edits per token; `doubtful`: the least certain ones."""
+
+    right: Share
+    breakdowns: tuple[Breakdown, ...]
+    kinds: tuple[KindOfEdit, ...]
+    confusions: tuple[Confusion, ...]
+    advice: tuple[Advice, ...]
+    worst: tuple[Row, ...]
+    doubtful: tuple[Row, ...]
+
+
+def find_failures(
+    translator: Translator,
+    answered: Sequence[tuple[Item, Translation]],
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Failures:
+    """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column."""
+    rows = _rows(translator, answered)
+    right = [row.is_right for row in rows]
+    breakdowns = (
+        *_by_source(translator, rows, right),
+        *(_by_column(name, [values[row.number] for row in rows], right) for name, values in (columns or {}).items()),
+    )
+    split = translator.target_tokenizer.split
+    wrong = [row for row in rows if not row.is_right]
+    worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
+    # By the probability that an answer is right where the model has been calibrated, or else by its score.
+    certainty = [row.answer.score if row.answer.probability is None else row.answer.probability for row in rows]
+    doubtful = [row for _, _, row in sorted(zip(certainty, range(len(rows)), rows, strict=True))]
+    return Failures(
+        right=Share(sum(right), len(right)),
+        breakdowns=breakdowns,
+        kinds=_kinds(wrong),
+        confusions=_confusions(wrong, Counter(token for row in rows for token in split(row.expected))),
+        advice=_advice(breakdowns),
+        worst=tuple(worst[:SHOWN_ROWS]),
+        doubtful=tuple(doubtful[:SHOWN_ROWS]),
+    )
+
+
+def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[Row]:
+    split = translator.target_tokenizer.split
+    texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
+    matches, nearest = exact_matches(texts, references), nearest_references(texts, references, split)
+    rows = []
+    for (item, answer), is_right, best in zip(answered, (matches == 1).tolist(), nearest, strict=True):
+        expected = item.references[best]
+        edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
+        rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
+    return rows
+
+
+# Edits
+
+
+def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[Edit, ...]:
+    """Return the fewest edits between the tokens of a target and of an answer, from left to right, with their kinds.
+
+    Of several ways with the fewest edits, equal and substituted tokens are taken as early as possible.
+    """
+    left = _distances(expected, got)
+    edits: list[Edit] = []
+    i = j = 0
+    while i < len(expected) or j < len(got):
+        here = left[i][j]
+        if i < len(expected) and j < len(got) and here == left[i + 1][j + 1] + (expected[i] != got[j]):
+            if expected[i] != got[j]:
+                edits.append(Edit("substitution", expected[i], got[j]))
+            i, j = i + 1, j + 1
+        elif i < len(expected) and here == left[i + 1][j] + 1:
+            at_end = "cut off" if is_cut else "ends too early"
+            edits.append(Edit(at_end if j == len(got) else "deletion", expected=expected[i]))
+            i += 1
+        else:
+            is_copy = got[j] in (*got[max(0, j - 1) : j], *got[j + 1 : j + 2])
+            inside = "copy of a neighbor" if is_copy else "insertion"
+            edits.append(Edit("runs on" if i == len(expected) else inside, got=got[j]))
+            j += 1
+    return tuple(edits) or (Edit("no token"),)
+
+
+def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
+    """Return the number of edits between a[i:] and b[j:], for all i and j."""
+    left = [[len(b) - j for j in range(len(b) + 1)]]
+    for i in range(len(a) - 1, -1, -1):
+        below, row = left[-1], [0] * len(b) + [len(a) - i]
+        for j in range(len(b) - 1, -1, -1):
+            row[j] = min(below[j + 1] + (a[i] != b[j]), below[j] + 1, row[j + 1] + 1)
+        left.append(row)
+    return left[::-1]
+
+
+def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
+    edits = Counter(edit.kind for row in wrong for edit in row.edits)
+    answers = Counter(kind for row in wrong for kind in {edit.kind for edit in row.edits})
+    return tuple(
+        KindOfEdit(kind, edits[kind], Share(answers[kind], len(wrong)))
+        for kind in sorted(KINDS, key=lambda kind: -answers[kind])
+        if answers[kind]
+    )
+
+
+def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
+    counts = Counter((edit.expected, edit.got) for row in wrong for edit in row.edits if edit.expected)
+    order = sorted(counts, key=lambda pair: (-counts[pair], pair))
+    return tuple(Confusion(*pair, Share(counts[pair], occurrences[pair[0]])) for pair in order[:SHOWN_CONFUSIONS])
+
+
+# Groups
+
+
+def _grouped(
+    by: str, names: Sequence[str], order: Iterable[str], right: Sequence[bool], rows: Callable[[str], str]
+) -> Breakdown:
+    """Return the items by the name of their group; `rows(name)` says in words which rows these are."""
+    n, n_right = Counter(names), Counter(name for name, is_right in zip(names, right, strict=True) if is_right)
+    return Breakdown(by, tuple(Group(name, Share(n_right[name], n[name]), rows(name)) for name in order if n[name]))
+
+
+def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool]) -> list[Breakdown]:
+    """Return the items by length, by their rarest token, and by what the training has not."""
+    tokenizer, data = translator.source_tokenizer, translator.model_file.data
+    encoded = tokenizer.encode_many([row.source for row in rows])
+    lengths = [len(ids) for ids in encoded]
+    span_of = {
+        length: f"{first:,}" if first == last else f"{first:,} to {last:,}"
+        for first, last in _spans(lengths)
+        for length in range(first, last + 1)
+    }
+    found = [
+        _grouped(
+            "tokens of the source",
+            [span_of[length] for length in lengths],
+            dict.fromkeys(span_of.values()),
+            right,
+            lambda name: f"rows whose source has {name} tokens",
+        )
+    ]
+    if data.source_counts:
+        found.append(_by_rarity(translator, encoded, right))
+    if data.longest_source is not None:
+        longest = data.longest_source
+        kinds = []
+        for row, length in zip(rows, lengths, strict=True):
+            unlike = "longer than all" if length > longest else "new string of tokens"
+            like = unlike if row.answer.unlike else "like the training"
+            kinds.append("unknown token" if row.answer.unknown else like)
+        unknown = Counter(token for row in rows if not row.is_right for token in row.answer.unknown)
+        named = {
+            "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
+            "new string of tokens": "rows with strings of tokens that no row of the training has",
+            "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
+            "like the training": "rows like those of the training",
+        }
+        found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__))
+    return found
+
+
+def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
+    """Return the items by how often the rarest token of their source was trained."""
+    vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
+    names = ["never", *(f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:]))]
+    names.append(f"{_RARE[-1]:,} times or more")
+
+    def times(token: int) -> int:
+        return 0 if token == vocabulary.unk_id else counts[token]
+
+    def rarest(ids: Sequence[int]) -> int:
+        return min((token for token in ids if token not in vocabulary.input_ids), key=times, default=vocabulary.eos_id)
+
+    def name(ids: Sequence[int]) -> str:
+        return names[sum(times(rarest(ids)) >= limit for limit in _RARE) - 1]
+
+    pieces: dict[str, Counter[str]] = {one: Counter() for one in names}
+    for ids, is_right in zip(encoded, right, strict=True):
+        pieces[name(ids)][vocabulary.pieces[rarest(ids)]] += not is_right
+
+    def rows(one: str) -> str:
+        trained = "never trained" if one == names[0] else f"trained {one}"
+        return f"rows with source tokens that were {trained}: {_listed(+pieces[one])}"
+
+    by = "how often the rarest token of the source was trained"
+    return _grouped(by, list(map(name, encoded)), names, right, rows)
+
+
+def _listed(tokens: Counter[str]) -> str:
+    """Return the most frequent tokens in words."""
+    named = [f"“{token}”" for token, _ in tokens.most_common(SHOWN_TOKENS)]
+    return ", ".join(named + ["…"] * (len(tokens) > len(named))) or "none in the wrong answers"
+
+
+def _by_column(name: str, values: Sequence[str], right: Sequence[bool]) -> Breakdown:
+    """Return the items by the value of a column; several values with fewer than FEW items are one group."""
+    counts = Counter(values)
+    rare = [value for value in counts if counts[value] < FEW]
+    other = f"{len(rare)} other values" if len(rare) > 1 else ""
+    group_of = {value: other if other and counts[value] < FEW else value or "(empty)" for value in counts}
+    order = sorted({*group_of.values()} - {other}, key=lambda value: (-counts[value], value))
+
+    def rows(value: str) -> str:
+        return f"rows with other values of {name}" if value == other else f"rows with {name} = {value}"
+
+    return _grouped(f"column {name}", [group_of[value] for value in values], [*order, other], right, rows)
+
+
+def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
+    """Return spans (first, last) that cover all values, each with about the same number of them and at least FEW."""
+    least = max(FEW, -(-len(values) // _LENGTH_GROUPS))
+    spans: list[tuple[int, int]] = []
+    counts = sorted(Counter(values).items())
+    first, n, rest = counts[0][0], 0, len(values)
+    for value, count in counts:
+        n, rest = n + count, rest - count
+        if (n >= least and rest >= FEW) or not rest:
+            spans.append((first, value))
+            first, n = value + 1, 0
+    return spans
+
+
+# Advice
+
+
+def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
+    """Return the groups whose interval is below that of all other items, those with most lost answers first."""
+    found = []
+    for breakdown in breakdowns:
+        n_right, n = (sum(getattr(group.share, name) for group in breakdown.groups) for name in ("count", "of"))
+        for group in breakdown.groups:
+            share = group.share
+            if share.of < FEW or n - share.of < FEW:
+                continue
+            others = Share(n_right - share.count, n - share.of)
+            if share.high < others.low:
+                found.append(Advice(group.rows, share, others))
+    # Lost are the answers that would be right if the group were as good as the others.
+    found.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
+    return tuple(found[:SHOWN_ADVICE])

@@ -1,0 +1,261 @@
+"""The check of an export: the answers in its own runtime are compared with those of the model, row by row."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from glassformer.errors import EngineError, shortened
+from glassformer.evaluation.metrics import quick_metric
+from glassformer.export.programs import Answer, Beam, max_new_tokens
+from glassformer.export.rows import Rows
+from glassformer.inference.encoding import encode_sources
+from glassformer.inference.engines import Engine, Ids, load_engine, search
+from glassformer.paper.search import Hypothesis, length_penalty
+from glassformer.settings import DecodingSettings, Metric
+from glassformer.storage.modelfile import ModelFile, each_model
+from glassformer.text.inputs import readable
+from glassformer.text.vocabulary import Vocabulary
+
+SCORE_BOUND = 1e-3
+"""Maximum difference (nats) of the score of an answer between the target's runtime and the NumPy engine, in float32."""
+FEWEST_EQUAL = 0.5
+"""Minimum fraction of equal answers in a lower precision; with fewer the export is refused."""
+MAX_LOSS = 0.1
+"""Maximum by which the mean rank score of a runtime's own beam may be below that of greedy search (nats)."""
+MAX_MEDIAN = 1.0
+"""Maximum of the median difference (nats) of a score in a lower precision."""
+TIE = 1e-3
+"""Maximum difference (nats) that rounding makes in a log-probability; tokens that differ by less are a tie."""
+BEAM = 4  # of the check where the model's own search is greedy
+SHOWN = 3  # rows that an error quotes
+EQUAL = f"equal answers, and scores within {SCORE_BOUND:.0e} nats"
+BLANK = Hypothesis((), (), 0.0, 0.0, True)  # the answer to a text of white space
+
+
+@dataclass(frozen=True)
+class SearchCheck:
+    """The agreement of one search, in rows. `num_beams` is 1 for greedy search.
+
+    `ties` are other answers that are as probable, `other` those that a beam with rules of its own found; both have the
+    score that the model gives them. `rank_score` is the mean score after the length penalty, as the model scores the
+    answers of the export, and `expected_rank_score` that of its own.
+    """
+
+    num_beams: int
+    rows: int
+    equal: int
+    ties: int
+    other: int
+    rank_score: float
+    expected_rank_score: float
+
+
+@dataclass(frozen=True)
+class MetricCheck:
+    """The metric of the model and of the export on the rows with a right answer."""
+
+    name: Metric
+    rows: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was compared. `score_difference` (nats) is the maximum over all answers."""
+
+    rows_from: str
+    searches: tuple[SearchCheck, ...]
+    score_difference: float
+    score_bound: float | None
+    metric: MetricCheck | None = None
+
+
+class Checker:
+    """Compares answers to some rows with those of the model: the NumPy engine, in float32."""
+
+    def __init__(self, model_file: ModelFile, rows: Rows) -> None:
+        self.model_file, self.rows = model_file, rows
+        self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
+        self._engine = load_engine("numpy", each_model([model_file]), "cpu", "float32")
+        self._vocabulary = model_file.target_tokenizer.vocabulary
+        self._filled = rows.filled
+        texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
+        self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
+        self.widths = (1, self.decoding.num_beams if self.decoding.num_beams > 1 else BEAM)
+        """The beam widths that are checked."""
+
+    def check(self, answers: Sequence[Sequence[Answer]], beam: Beam, *, exact: bool) -> Check:
+        """Compare the answers of each of `widths`.
+
+        `exact`: ids and texts must be equal except for ties, and scores within SCORE_BOUND. Otherwise equal answers are
+        counted, and the metric of the last search is measured before and after on rows with a right answer. In every
+        precision texts and length penalties must be those of the model, and a beam of the runtime's own must find the
+        same answers to most texts, and none that are on average less probable than those of greedy search.
+        Raises EngineError with the first rows that differ.
+        """
+        compared = []
+        for num_beams, given in zip(self.widths, answers, strict=True):
+            expected = self._search(num_beams)
+            compared.append(self._compare(given, expected, num_beams, is_own=beam == "own", exact=exact))
+            agreement = compared[-1][0]
+            is_worse = not agreement.rank_score >= compared[0][0].expected_rank_score - MAX_LOSS
+            if agreement.other > FEWEST_EQUAL * len(self._filled) or (agreement.other and is_worse):
+                wrong = [i for i, one in enumerate(given) if one.ids != expected[i].ids]
+                self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
+        searches, differences = zip(*compared, strict=True)
+        metric = None if exact else self._metric(answers[-1], expected)
+        return Check(self.rows.origin, searches, _largest(*differences), SCORE_BOUND if exact else None, metric)
+
+    def _search(self, num_beams: int) -> list[Hypothesis]:
+        """Return the model's best answer to each row."""
+        decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
+        found = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
+        answers = [BLANK] * len(self.rows.rows)
+        for i, (best, *_) in zip(self._filled, found, strict=True):
+            answers[i] = best
+        return answers
+
+    def _compare(
+        self, answers: Sequence[Answer], expected: Sequence[Hypothesis], num_beams: int, *, is_own: bool, exact: bool
+    ) -> tuple[SearchCheck, float]:
+        """Compare one search; return its agreement and the maximum difference of a score. Raises EngineError."""
+        self._check_ids(answers)
+        given = [Hypothesis(one.ids, (), one.score, 0.0, one.finished) for one in answers]
+        differ = {i for i, (one, right) in enumerate(zip(given, expected, strict=True)) if one.ids != right.ids}
+        scores = self._scores(given)
+        penalties = [length_penalty(max(1, len(one.ids) + one.finished), self.decoding.length_alpha) for one in given]
+        ranks = [score / penalty for score, penalty in zip(scores, penalties, strict=True)]
+        if num_beams == 1:
+            found = [[answers[i] for i in self._filled] for answers in (given, expected)]
+            ties = {self._filled[k] for k in _tied_rows(self._engine, self._vocabulary, self._sources, *found)}
+        else:
+            ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
+        other = differ - ties if is_own and num_beams > 1 else set()
+        drifts = [
+            _largest(abs(one.score - score), abs(one.rank_score - rank))
+            for one, score, rank in zip(answers, scores, ranks, strict=True)
+        ]
+        largest, wrong = _largest(*drifts), sorted(differ - ties - other)
+        drifted = [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND]  # NaN too
+        how = "greedily" if num_beams == 1 else f"with a beam of {num_beams}"
+        if exact and wrong:
+            self._refuse(f"the exported model gives other answers {how}", wrong, answers, expected)
+        if exact and drifted:
+            what = f"the exported model gives other scores {how} (by up to {largest:.1e} nats)"
+            self._refuse(what, drifted, answers, expected)
+        if rewritten := [i for i, one in enumerate(answers) if one.text != self._decode(one.ids)]:
+            self._refuse("the exported model writes tokens as another text", rewritten, answers, expected)
+        if unranked := [
+            i for i, one in enumerate(answers) if not abs(one.rank_score - one.score / penalties[i]) <= SCORE_BOUND
+        ]:
+            self._refuse("the exported model has another length penalty", unranked, answers, expected)
+        n_wrong = len(set(wrong) & set(self._filled))
+        if n_wrong > (1 - FEWEST_EQUAL) * len(self._filled) or not statistics.median(drifts) <= MAX_MEDIAN:
+            self._refuse(
+                "in this precision the model gives other answers or scores to most texts",
+                wrong or drifted,
+                answers,
+                expected,
+                bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
+                hint="choose another --precision",
+            )
+        means = (statistics.fmean(found) for found in (ranks, [one.rank_score for one in expected]))
+        counts = len(answers), len(answers) - len(differ), len(ties), len(other)
+        return SearchCheck(num_beams, *counts, *means), largest
+
+    def _check_ids(self, answers: Sequence[Answer]) -> None:
+        """Raise EngineError for an answer with an id that is not in the vocabulary."""
+        size = len(self.model_file.target_tokenizer)
+        for row, answer in zip(self.rows.rows, answers, strict=True):
+            if not all(0 <= token < size for token in answer.ids):
+                raise EngineError(
+                    "the exported model answers with tokens that are not in the vocabulary; nothing was written",
+                    where=row.name,
+                    got=str(max(answer.ids)),
+                    expected=f"ids from 0 to {size - 1}",
+                )
+
+    def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
+        """Return the score that the model gives each answer."""
+        pairs = [
+            (source, _framed(self._vocabulary, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
+        ]
+        scores = [0.0] * len(given)
+        for i, tokens in zip(self._filled, self._engine.score(pairs), strict=True):
+            scores[i] = sum(tokens)
+        return scores
+
+    def _metric(self, answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
+        metric, tokenizer = self.model_file.settings.training.metric, self.model_file.target_tokenizer
+        name: Metric = "exact_match" if metric == "loss" else metric
+        known = [(i, row.target) for i, row in enumerate(self.rows.rows) if row.target is not None]
+        if not known:
+            return None
+        targets = [target for _, target in known]
+        before, after = (
+            quick_metric(name, texts, targets, tokenizer.split)
+            for texts in ([self._decode(expected[i].ids) for i, _ in known], [answers[i].text for i, _ in known])
+        )
+        return MetricCheck(name, len(known), before, after)
+
+    def _refuse(
+        self,
+        what: str,
+        wrong: Sequence[int],
+        given: Sequence[Answer],
+        expected: Sequence[Hypothesis],
+        *,
+        bound: str = EQUAL,
+        hint: str = "please report this",
+    ) -> NoReturn:
+        """Raise EngineError, which quotes the first rows that are wrong."""
+        quotes = []
+        for row, answer, right in ((self.rows.rows[i], given[i], expected[i]) for i in wrong[:SHOWN]):
+            texts = readable(row.text, self.rows.inputs), answer.text, self._decode(right.ids)
+            source, got, right_text = (repr(shortened(text, 40)) for text in texts)
+            found = f"{source} gives {got} ({answer.score:.4f}), expected {right_text} ({right.score:.4f})"
+            quotes.append(f"{row.name}: {found}")
+        raise EngineError(
+            f"{what}; nothing was written",
+            where=self.rows.origin,
+            got=f"{len(wrong)} of {len(given)} rows differ. " + "; ".join(quotes),
+            expected=bound,
+            hint=hint,
+        )
+
+
+def _largest(*numbers: float) -> float:
+    """Return the maximum, or NaN where one number is NaN, wherever it is."""
+    return math.nan if any(map(math.isnan, numbers)) else max(numbers)
+
+
+def _tied_rows(
+    oracle: Engine,
+    vocabulary: Vocabulary,
+    sources: Sequence[Ids],
+    ours: Sequence[Hypothesis],
+    expected: Sequence[Hypothesis],
+) -> set[int]:
+    """Return the rows where two answers first differ at tokens that are equally probable (within TIE)."""
+    rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
+    targets = [(_framed(vocabulary, ours[row]), _framed(vocabulary, expected[row])) for row in rows]
+    scores = iter(
+        oracle.score([(sources[row], target) for row, both in zip(rows, targets, strict=True) for target in both])
+    )
+    tied = set()
+    for row, (one, other) in zip(rows, targets, strict=True):
+        position = next((i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b), None)
+        first, second = next(scores), next(scores)
+        if position is not None and abs(first[position] - second[position]) <= TIE:
+            tied.add(row)
+    return tied
+
+
+def _framed(vocabulary: Vocabulary, answer: Hypothesis) -> tuple[int, ...]:
+    """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
+    return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))

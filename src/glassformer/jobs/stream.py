@@ -1,0 +1,203 @@
+"""Texts to answers, one after the other, from any iterable; what cannot be translated does not stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, islice, pairwise
+from typing import Any, Literal, Self, get_args
+
+from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
+from glassformer.inference.allowed import Constraint, options_of
+from glassformer.inference.confidence import all_of_the_beam, check_calibrated
+from glassformer.inference.translator import EMPTY, Source, Translation, Translator
+from glassformer.jobs.alignment import align
+from glassformer.jobs.chunks import chunks
+from glassformer.jobs.sentences import Sentences, joined
+from glassformer.settings import DecodingSettings
+from glassformer.storage.modelfile import ModelFile
+from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
+from glassformer.text.normalization import nfc
+
+Long = Literal["stop", "skip", "split"]
+"""A text longer than the model takes: an error, an empty answer, or translated sentence by sentence.
+
+A row that lacks an input of the model is an error with "stop", and otherwise an empty answer."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
+
+    With `alignments` the answers are aligned. With `min_confidence` each has its probability, and one below it is left
+    empty. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the
+    model is not asked unless an answer has a forced start.
+    """
+
+    decoding: DecodingSettings
+    long: Long = "skip"
+    alignments: bool = False
+    min_confidence: float | None = None
+    constraint: Constraint | None = None
+    lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool, **fields: Any) -> Self:
+        """Return the search of these models; `prefixes`: answers have forced starts.
+
+        Raises UsageError for a minimum where the probability of answers is not known.
+        """
+        search = cls(decoding, **fields)
+        if search.min_confidence is not None:
+            check_calibrated(model_files, decoding, prefixes=prefixes, constrained=search.constraint is not None)
+        return search
+
+    def __post_init__(self) -> None:
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            what, expected = "the minimum confidence is not a probability", "a number from 0 to 1"
+            raise UsageError(what, got=f"{self.min_confidence:g}", expected=expected)
+        if self.long not in get_args(Long):
+            what, hint = f"long texts: {quoted(self.long)} is not available", nearest(self.long, get_args(Long))
+            raise UsageError(what, hint=hint)
+        if self.long == "split" and self.constraint is not None:
+            what = "the answers of several sentences are not one answer of a given form"
+            raise UsageError(what, got="long=split, and a pattern or choices", hint="long=skip")
+        n_answers = self.decoding.num_return_sequences
+        if self.long == "split" and n_answers > 1:
+            what = "the answers of several sentences cannot be joined when each has alternatives"
+            got = f"long=split and {n_answers} answers for each text"
+            raise UsageError(what, got=got, hint="long=skip, or one answer")
+
+
+def translate_stream(
+    translator: Translator,
+    texts: Iterable[Source],
+    *,
+    prefixes: Iterable[str] | None = None,
+    long: Long = "skip",
+    alignments: bool = False,
+    min_confidence: float | None = None,
+    must_match: str | None = None,
+    choices: Sequence[str] | None = None,
+    decoding: DecodingSettings | None = None,
+    **options: Any,
+) -> Iterator[Translation]:
+    """Yield the answer to each text, in order, while texts are taken from any iterable; blank text, empty answer.
+
+    `long` says what happens to a text longer than the model takes: "stop" raises TooLongError, "skip" yields an empty
+    answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
+    `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
+    feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
+    attention of the model. With `min_confidence` each answer has its `probability`, and one below that is empty and
+    `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
+    `Translator.translate`, as are answers and scores.
+    """
+    search = Search.of(
+        translator.model_files,
+        (decoding or translator.settings.decoding).override(options),
+        min_confidence=min_confidence,
+        constraint=Constraint.of(must_match, choices),
+        prefixes=prefixes is not None,
+        long=long,
+        alignments=alignments,
+    )
+    if isinstance(texts, str):
+        raise UsageError("the texts to translate must be an iterable of texts", got=quoted(texts), hint="[text]")
+    first, forced = count(1), None if prefixes is None else iter(prefixes)
+    for chunk in chunks(texts):
+        names = [f"row {row}" for row in islice(first, len(chunk))]
+        given = None if forced is None else list(islice(forced, len(chunk)))
+        yield from translate_chunk(translator, chunk, search, names, prefixes=given)
+
+
+def translate_chunk(
+    translator: Translator,
+    texts: Sequence[Source],
+    search: Search,
+    names: Sequence[str],
+    *,
+    prefixes: Sequence[str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[Translation]:
+    """Translate some texts of a job, called `names` in errors."""
+    if prefixes is not None and len(prefixes) != len(texts):
+        raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
+    sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
+    decoding = search.decoding if search.min_confidence is None else all_of_the_beam(search.decoding)
+    free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
+    known = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
+    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in known}
+    split: set[int] = set()
+    while True:
+        owners = [row for row, sentences in parts.items() for _ in sentences.texts]
+        flat = [text for sentences in parts.values() for text in sentences.texts]
+        starts = None  # the prefix of a text is that of its first sentence
+        if prefixes is not None:
+            starts = [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
+        try:
+            answers = translator.translate(
+                flat,
+                decoding=decoding,
+                prefixes=starts,
+                progress=progress if len(flat) == len(texts) else None,
+                where=[names[row] for row in owners],
+                **options_of(search.constraint),
+            )
+            break
+        except TooLongError as error:
+            if search.long == "stop":
+                raise
+            for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
+                if search.long == "split" and row not in split:
+                    split.add(row)
+                    parts[row] = _split(sources[row], has_inputs=bool(translator.inputs))
+                else:
+                    sentence = "a sentence of " if row in split else ""
+                    limit = f"the model takes at most {translator.max_source_length}"
+                    left_out[row] = f"{sentence}{n_tokens} tokens; {limit}"
+                    del parts[row]
+    if progress and len(flat) != len(texts):
+        progress(len(texts))
+    found = iter(align(translator, flat, answers) if search.alignments else answers)
+    results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
+    for row, sentences in parts.items():
+        results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
+    for row, target in known.items():
+        results[row] = replace(EMPTY, text=target)
+    if search.min_confidence is None:
+        return results
+    return [as_requested(answer, search.decoding, search.min_confidence) for answer in results]
+
+
+def as_requested(answer: Translation, decoding: DecodingSettings, minimum: float = 0.0) -> Translation:
+    """Return an answer of all of the beam with as many answers as requested; below `minimum` it is left empty."""
+    if answer.probability is None:  # an empty text, or one that was left out
+        return answer
+    changes: dict[str, Any] = {"alternatives": answer.alternatives[: decoding.num_return_sequences - 1]}
+    if answer.probability < minimum:
+        parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment")
+        reason = f"right with a probability of {answer.probability:.3f}, below {minimum:g}"
+        changes |= dict.fromkeys(parts, ()) | {"text": "", "left_out": reason}
+    return replace(answer, **changes)
+
+
+def _sources(
+    translator: Translator, texts: Sequence[Source], names: Sequence[str], *, stop: bool
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the source of each text, by row, and why some have none: an input is empty. `stop`: raise TextError."""
+    sources, left_out = {}, {}
+    for row, (text, name) in enumerate(zip(texts, names, strict=True)):
+        try:
+            sources[row] = compose_values(text, name, translator.inputs)
+        except TextError as error:
+            if stop:
+                raise
+            left_out[row] = error.what
+    return sources, left_out
+
+
+def _split(source: str, *, has_inputs: bool) -> Sentences:
+    """Return the sentences of a text; with several inputs, those of the first, each with the other inputs."""
+    main, *others = source.split(UNIT_SEPARATOR) if has_inputs else [source]
+    sentences = Sentences.of(main)
+    return replace(sentences, texts=tuple(compose([sentence, *others]) for sentence in sentences.texts))

@@ -1,0 +1,387 @@
+"""Zero configuration: a recipe from properties of the data, each choice with its reason.
+
+The rules use the pairs alone, never names of data sets or languages.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, get_args
+
+from glassformer.data.corpus import spread
+from glassformer.data.tables import Pair
+from glassformer.planning.recipes.overrides import flat, nested
+from glassformer.settings import TokenKind
+from glassformer.text.inputs import Inputs, learn_inputs, split, texts_of
+
+Form = Literal["NFC", "NFD"]
+
+SAMPLE_ROWS = 20_000  # rows that are examined
+COMPOSED = 4  # minimum of composed characters for each of their parts, above which a script is decomposed (NFD)
+CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
+CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
+PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
+PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
+NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
+MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
+TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
+COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
+NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
+MIN_EPOCHS, MAX_EPOCHS = 3, 200
+MIN_STEPS = 500
+RIGHT_VALIDATIONS = 3  # with every answer right, after which a character-level task of many rows is learned
+CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
+LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = 9_500, 15_000  # maximum for words on both sides and for prose
+MIN_LENGTH, MAX_LENGTH = 128, 512
+SUBWORDS_A_WORD = 1.5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice: the full name of a setting, its value, and why; `set_by_user` when it was given and not advised."""
+
+    setting: str
+    value: Any
+    reason: str
+    set_by_user: bool = False
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Settings as nested dicts, and the choices that they come from."""
+
+    settings: dict[str, Any]
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Properties of the texts of one side. `mean` and `longest` are lengths in each kind of token.
+
+    `form` is the normalization form for characters: NFD where many characters are composed of a few, as in Korean.
+    """
+
+    form: Form
+    why_form: str
+    n_types: int
+    unseen: float
+    spaced: bool
+    alphabet: frozenset[str]
+    mean: Mapping[str, float]
+    longest: Mapping[str, int]
+
+    @property
+    def words_per_text(self) -> float:
+        return self.mean["words"]
+
+    @property
+    def is_closed(self) -> bool:
+        return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
+
+
+def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
+    """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
+
+    Of sources with several `inputs`, the texts decide on the tokens; symbols of features count in the lengths only.
+
+    Choices that depend on a token kind, the number of steps or d_model follow the given one.
+    """
+    fixed = partial(_fixed, flat(given or {}))
+    sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
+    n_symbols = _count_symbols(sampled, inputs)
+    if inputs:
+        sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
+    source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
+    source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
+    chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
+    kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
+    choices += [
+        Choice(f"tokens.{name}.normalization", side.form, side.why_form)
+        for name, kind, side in zip(("source", "target"), kinds, (source, target), strict=True)
+        if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
+    ]
+    lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
+    mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
+    lengths[0] += mean_symbols
+    is_open = (
+        len(pairs) >= FEW_ROWS
+        and "subwords" not in kinds
+        and any(
+            _new_strings([pair[i] for pair in sampled], side.form) > NEW_STRINGS
+            for i, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
+            if kind in ("characters", "bytes")
+        )
+    )
+    if all(text == text.strip() for pair in pairs for text in texts_of(pair.source, inputs)):
+        choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
+    choices += _choose_limits(kinds, source, target)
+    is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
+    choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
+    if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
+        reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
+        choices.append(Choice("model.copy_mechanism", True, reason))
+    advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
+    d_model = fixed("model.d_model", advised_width)
+    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
+    choices.append(_choose_metric(kinds, target.words_per_text))
+    if "subwords" in kinds:
+        choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
+    settings = nested({choice.setting: choice.value for choice in choices})
+    return Advice(settings, tuple(choices))
+
+
+def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
+    """Return a setting that the user fixed. One of a wrong type is ignored here; Settings raises its error."""
+    value: Any = given.get(setting)
+    if isinstance(value, str):
+        return value if value in get_args(TokenKind) else otherwise
+    return value if type(value) is type(otherwise) and value > 0 else otherwise
+
+
+def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
+    """Return the number of symbols of features in each source; none where sources are single texts."""
+    if not inputs:
+        return []
+    learned = learn_inputs((pair.source for pair in pairs), inputs)
+    rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
+    return [sum(len(one.symbols_of(cell)) for one, cell in row if one.kind == "feature") for row in rows]
+
+
+def _look(texts: Sequence[str]) -> _Side:
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    parts = [unicodedata.normalize("NFD", text) for text in texts]
+    n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
+    is_composed = COMPOSED * n_parts < n_composed
+    words = [text.split() for text in texts]
+    counts = Counter(word for row in words for word in row)
+    seen = {word for row in words[::2] for word in row}
+    others = [word for row in words[1::2] for word in row]
+    lengths = {
+        "words": [len(row) for row in words],
+        "characters": [len(text) for text in (parts if is_composed else composed)],
+        "bytes": [len(text.encode("utf-8", "replace")) for text in texts],
+    }
+    mean = {kind: sum(rows) / max(1, len(rows)) for kind, rows in lengths.items()}
+    longest = {kind: max(rows, default=0) for kind, rows in lengths.items()}
+    return _Side(
+        form="NFD" if is_composed else "NFC",
+        why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
+        n_types=len(counts),
+        unseen=sum(word not in seen for word in others) / max(1, len(others)),
+        spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
+        alphabet=frozenset().union(*texts),
+        mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
+        longest=longest | {"subwords": min(longest["characters"], 4 * longest["words"])},
+    )
+
+
+def _new_strings(texts: Sequence[str], form: Form) -> float:
+    """Estimate how probable a new string of four characters is: the fraction of those in one text (Good 1953)."""
+    counts: Counter[str] = Counter()
+    for text in set(texts):
+        start = unicodedata.normalize(form, text)[:MAX_STRING_CHARACTERS]
+        counts.update({start[i : i + 4] for i in range(max(1, len(start) - 3))})
+    return sum(n == 1 for n in counts.values()) / counts.total()
+
+
+def _choose_tokens(
+    n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
+) -> tuple[tuple[str, str], list[Choice]]:
+    if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
+        if n_rows >= PROSE_ROWS:
+            return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
+        reason = f"prose, but {n_rows:,} rows are too few to learn subwords from"
+        return ("characters", "characters"), _separate(("characters", reason), ("characters", reason))
+    sides = []
+    for side in (source, target):
+        closed = f"{side.n_types:,} different words, a closed vocabulary"
+        if side.is_closed:
+            sides.append(("words", closed))
+        elif side.words_per_text < PROSE_WORDS:
+            sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
+        else:
+            sides.append(("characters", "an open vocabulary"))
+    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
+        sides[1] = ("characters", "character-level: the target words are parts of source words")
+    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over(pairs) > 0.1:
+        sides[0] = ("characters", "character-level: the targets contain characters of the source words")
+    return (sides[0][0], sides[1][0]), _separate(*sides)
+
+
+def _copied(pairs: Sequence[Pair]) -> float:
+    """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
+    n_words = n_copied = 0
+    for source, target in pairs[:2000]:
+        whole = set(source.split())
+        for word in target.split():
+            n_words += 1
+            n_copied += len(word) >= 3 and word in source and word not in whole
+    return n_copied / max(1, n_words)
+
+
+def _taken_over(pairs: Sequence[Pair]) -> float:
+    """Return the fraction of targets that contain four consecutive characters of a word of their source."""
+    sampled = pairs[:2000]
+    n_taken = 0
+    for source, target in sampled:
+        strings = {word[i : i + 4] for word in source.split() for i in range(len(word) - 3)}
+        n_taken += any(string in target for string in strings)
+    return n_taken / max(1, len(sampled))
+
+
+def _common(pairs: Sequence[Pair]) -> float:
+    """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
+    n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
+    return n_common / max(1, sum(len(target) for _, target in pairs))
+
+
+def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
+    return [
+        Choice("tokens.source.kind", source[0], source[1]),
+        Choice("tokens.target.kind", target[0], target[1]),
+        Choice("tokens.shared", False, "two vocabularies, one for each side"),
+        Choice("model.tied_embeddings", "none", "few tokens: separate matrices cost little"),
+    ]
+
+
+def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
+    n_words = (source.words_per_text + target.words_per_text) * n_rows
+    size = min(32_000, max(1_000, 1_000 * 2 ** round(math.log2(n_words / 100_000))))
+    common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
+    shared = common >= 0.5
+    reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
+    both = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
+    return [
+        Choice("tokens.source.kind", "subwords", reason),
+        Choice("tokens.target.kind", "subwords", reason),
+        Choice("tokens.source.vocabulary_size", size, f"about one subword for every hundred of {n_words:,.0f} words"),
+        Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
+        Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
+        Choice("model.tied_embeddings", "all" if shared else "target", both),
+    ]
+
+
+def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list[Choice]:
+    """Choose maximum lengths for every row, up to MAX_LENGTH."""
+    choices = []
+    for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
+        longest = side.longest[kind]
+        limit = min(MAX_LENGTH, max(MIN_LENGTH, 2 ** math.ceil(math.log2(1.25 * longest + 1))))
+        choices.append(Choice(f"data.max_{name}_length", limit, f"the longest sampled has about {longest} {kind}"))
+    return choices
+
+
+def _choose_model(
+    n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, is_narrow: bool
+) -> list[Choice]:
+    n_tokens = n_rows * lengths[1]
+    size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
+    if is_narrow:
+        size += ", with tags"
+        shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
+    elif n_tokens < 3e6:
+        depth = 4 if "subwords" in kinds else 3
+        shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
+    elif n_tokens < 3e7:
+        shape = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
+    else:
+        shape = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
+    choices = [Choice(f"model.{name}", value, size) for name, value in shape.items()]
+    choices.append(
+        Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
+    )
+    if kinds == ("words", "words"):
+        dropout, because = 0.1, "two closed vocabularies"
+    elif "subwords" in kinds:
+        dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
+    else:
+        dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more for few rows: {n_rows:,}"
+        if is_open and n_rows < MANY_ROWS:
+            dropout, because = 0.2, f"an open vocabulary of character strings in {n_rows:,} rows"
+    choices.append(Choice("model.dropout", dropout, because))
+    if is_narrow:
+        sites = "model.attention_dropout", "model.feed_forward_dropout"
+        choices += [Choice(site, dropout, "the same (Departure from the paper)") for site in sites]
+    return choices
+
+
+def _batch_tokens(n_tokens: float, kinds: tuple[str, str], is_narrow: bool) -> int:
+    if "subwords" in kinds or (is_narrow and n_tokens > 8_192):
+        return 4_096
+    return 2_048 if kinds == ("words", "words") or n_tokens > 500_000 else 1_024
+
+
+def _advise_steps(
+    n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, is_narrow: bool, batches_an_epoch: int
+) -> int:
+    """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
+    once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
+    if "subwords" in kinds:
+        steps = max(2.5 * once, min(4.2 * once, LONG_PROSE_STEPS))
+    elif kinds == ("words", "words"):
+        steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
+    else:
+        steps = NARROW_STEPS if is_narrow else 4.6 * once if n_rows < FEW_ROWS else once
+    if is_open:
+        steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
+    max_epochs = MAX_NARROW_EPOCHS if is_narrow else MAX_EPOCHS
+    steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, max_epochs * batches_an_epoch))
+    return 100 * math.ceil(steps / 100)
+
+
+def _choose_training(
+    n_rows: int,
+    d_model: int,
+    kinds: tuple[str, str],
+    lengths: Sequence[float],
+    is_open: bool,
+    is_narrow: bool,
+    fixed: Callable[[str, Any], Any],
+) -> list[Choice]:
+    prose = "subwords" in kinds
+    budget = _batch_tokens(n_rows * max(lengths), kinds, is_narrow)
+    batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
+    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, is_narrow, batches_an_epoch)
+    steps = fixed("training.steps", advised)
+    advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
+    n_validations = steps // fixed("training.validate_every", advised_interval)
+    smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
+    longer, rate = max(lengths), 0.003 if prose else 0.0015
+    epochs = f"about {advised / batches_an_epoch:.0f} epochs"
+    chosen = {
+        "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
+        "steps": (advised, epochs + ("; an open vocabulary of character strings" if is_open else "")),
+        "schedule": ("cosine", "the learning rate reaches zero at the last step"),
+        "learning_rate": (
+            rate * 128 / d_model,
+            f"{rate}{', for large batches,' if prose else ''} at d_model 128, less for wider models: {d_model}",
+        ),
+        "warmup_steps": (min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
+        "label_smoothing": (
+            smoothing,
+            "regularizes noisy, open-vocabulary or small data" if smoothing else "one right answer, and enough rows",
+        ),
+        "clip_norm": (1.0, "limits rare large gradients"),
+        "validate_every": (advised_interval, "twenty validations, 100 to 1,000 steps apart"),
+        "average_last": (max(2, n_validations // 2), "the second half; their average is tried at the end"),
+    }
+    if "characters" in kinds and not smoothing:
+        reason = "when every held-out answer stays right, more steps change little"
+        chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
+    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
+
+
+def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:
+    if "subwords" not in kinds:
+        return Choice("training.metric", "exact_match", "an answer is right or wrong")
+    if target_words < BLEU_WORDS:
+        return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
+    return Choice("training.metric", "bleu", "prose has many right answers")

@@ -1,0 +1,231 @@
+"""Findings about rows: left out, repeated, contradictory, copied, in two tables, or read otherwise than meant."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from glassformer.data.cleaning import Groups
+from glassformer.data.ledger import CLEANED, Fault
+from glassformer.data.tables import Pair, Table
+from glassformer.errors import counted, shortened
+from glassformer.planning.advise import PROSE_WORDS
+from glassformer.planning.audit.findings import N_EXAMPLES, Example, Finding, Side, about_rows, rows_that, texts_of_side
+from glassformer.text.inputs import split
+from glassformer.text.normalization import nfc
+
+COPIES_IN_PROSE = 0.01  # maximum fraction of rows with an equal target in prose that is not translated
+MIN_NUMBERS = 5  # minimum of the rows whose numbers are no coincidence
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')  # a cell in the quotes of CSV
+_AROUND = " \t\r\n\ufeff"  # what is left out when a cell is compared with a name: white space, byte order marks
+
+
+def composed(table: Table) -> list[Pair]:
+    """Return the pairs of a table in NFC, the form in which texts are compared."""
+    return [Pair(nfc(source), nfc(target)) for source, target in table.pairs]
+
+
+def mean_words(texts: Sequence[str]) -> float:
+    """Return the mean number of words of the first 10,000 texts."""
+    sampled = texts[:10_000]
+    return sum(len(text.split()) for text in sampled) / max(1, len(sampled))
+
+
+def find_left_out(table: Table) -> Iterator[Finding]:
+    """Yield a finding for rows in the ledger, other than those that an option dropped."""
+    entries = [entry for entry in table.ledger.entries if entry.reason not in CLEANED]
+    if not entries:
+        return
+    reasons = Counter(str(entry.reason) for entry in entries)
+    named = ", ".join(f"{count:,} × {reason}" for reason, count in reasons.items())
+    yield Finding(
+        "rows left out",
+        table.path,
+        None,
+        len(entries),
+        table.ledger.read,
+        rows_that(len(entries), table.ledger.read, f"are left out: {named}"),
+        "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run",
+        None,
+        tuple(
+            Example(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail)))
+            for entry in entries[:N_EXAMPLES]
+        ),
+    )
+
+
+def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
+    """Yield a finding for rows whose source has several targets. `groups` are those of the pairs of the table."""
+    sources = counted(groups.n_contradictory_sources, "source")
+    others = dict(groups.first_contradictions(N_EXAMPLES))
+
+    def note(index: int) -> str:
+        other = others[index]
+        return f"{table.row_name(other)} has another target: {shortened(table.pairs[other].target)!r}"
+
+    return about_rows(
+        "contradictions",
+        table,
+        None,
+        list(others),
+        f"have a source with several targets ({sources}); with one right answer a row, exact match cannot exceed "
+        f"{100 * groups.best_exact_match:.2f} %",
+        "if all targets are right, nothing: evaluate accepts any of them (--no-group scores every row by itself); "
+        "if some are wrong, correct the table, or train on the most frequent target of each source only",
+        "--set data.drop_contradictions=true",
+        note,
+        groups.n_contradictions,
+    )
+
+
+def find_duplicates(table: Table, groups: Groups) -> Iterator[Finding]:
+    """Yield a finding for pairs that repeat an earlier one. `groups` are those of the pairs of the table."""
+    return about_rows(
+        "duplicates",
+        table,
+        None,
+        np.flatnonzero(groups.is_repetition).tolist(),
+        "repeat an earlier row, source and target",
+        "training counts a repeated row as often as it occurs; drop repeated rows unless their frequency matters",
+        "--set data.drop_duplicates=true",
+        lambda index: f"the same as {table.row_name(groups.first_equal(index))}",
+    )
+
+
+def find_copies(table: Table) -> Iterator[Finding]:
+    """Yield a finding for rows of prose whose target equals the source: they may not be translated."""
+    sources = texts_of_side(table, "source", features=False)
+    found = [row for row, pair in enumerate(table.pairs) if sources[row] == pair.target]
+    is_suspect = mean_words(sources) >= PROSE_WORDS and COPIES_IN_PROSE < len(found) / len(sources) < 0.5
+    return about_rows(
+        "copies",
+        table,
+        None,
+        found if is_suspect else (),
+        "have a target that equals the source",
+        "in a translation these are often rows that were not translated: remove them from the table",
+    )
+
+
+def find_overlap(known: Table, held: Table, purpose: str, known_purpose: str = "train") -> Iterator[Finding]:
+    """Yield findings for pairs and sources of a held-out table that another one has.
+
+    `purpose` is that of the held-out table ("validate", "test"), `known_purpose` that of the other.
+    """
+    pairs, held_pairs = composed(known), composed(held)
+    sources = {pair.source for pair in held_pairs}
+    first: dict[str | Pair, int] = {}  # the first row of the other table with a pair or a source
+    for row, pair in enumerate(pairs):
+        if pair.source in sources:
+            first.setdefault(pair.source, row)
+            first.setdefault(pair, row)
+    rows = [row for row, pair in enumerate(held_pairs) if pair in first]
+    others = [row for row, pair in enumerate(held_pairs) if pair not in first and pair.source in first]
+    advice = (
+        f"remove these rows from the table to {purpose} on, or from the one to {known_purpose} on; "
+        "glassformer split writes parts without a shared source, and without --valid training holds out such rows"
+    )
+
+    def name(index: int) -> str:
+        return f"row {known.rows[index]} of {known.file(index)}"
+
+    yield from about_rows(
+        "pair overlap",
+        held,
+        None,
+        rows,
+        f"are in the table to {known_purpose} on as well, source and target",
+        f"a score counts answers that were memorized: {advice}",
+        note=lambda row: f"{name(first[held_pairs[row]])} has the same",
+    )
+    yield from about_rows(
+        "source overlap",
+        held,
+        "source",
+        others,
+        f"have a source that the table to {known_purpose} on has with another target",
+        f"{advice}; nothing, if sources repeat by nature",
+        note=lambda row: f"{name(first[held_pairs[row].source])} has this source",
+    )
+
+
+# Read otherwise than meant: row numbers, headers or quotes as text
+
+
+def has_row_numbers(table: Table, side: Side) -> bool:
+    """Return whether each text of a side is a number, in each file one more than in the row before.
+
+    Or more by as much as the number of the row, so that rows that were left out, and samples, change nothing.
+    """
+    if len(table.pairs) < MIN_NUMBERS:
+        return False
+    numbers, rows = list[int](), table.rows
+    for text in texts_of_side(table, side, features=False):
+        if not _WHOLE_NUMBER.fullmatch(text):
+            return False
+        numbers.append(int(text))
+    neighbors = (both for _, indices in table.by_file() for both in pairwise(indices))
+    return all(numbers[after] - numbers[before] in (1, rows[after] - rows[before]) for before, after in neighbors)
+
+
+def find_row_numbers(table: Table, side: Side) -> Iterator[Finding]:
+    """Yield a finding for a side that is probably an index, such as the one that pandas writes."""
+    return about_rows(
+        "row numbers",
+        table,
+        side,
+        range(len(table.pairs) if has_row_numbers(table, side) else 0),
+        f"have a {side} that is one more than in the row before, probably an index: choose the columns with --source "
+        "and --target",
+        "choose other columns; if the numbers are meant, as in 7 → seven, nothing",
+    )
+
+
+def find_headers(table: Table) -> Iterator[Finding]:
+    """Yield a finding for rows that repeat the header, as in a file that was made of several."""
+    return about_rows(
+        "repeated headers",
+        table,
+        None,
+        header_rows(table),
+        "repeat the header: source and target are the names of their columns",
+        "remove these rows; several files with a header each are read as one table from a folder or a pattern",
+    )
+
+
+def header_rows(table: Table) -> list[int]:
+    """Return the indices of the pairs whose cells are the names of their columns, without case and white space."""
+    if table.columns is None or table.taken is None:
+        return []
+    *sources, target = (_plain(column.name or "") for column in table.taken.all)
+    return [
+        index
+        for index, pair in enumerate(table.pairs)
+        if _plain(pair.target) == target and [*map(_plain, split(pair.source))] == sources
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.strip(_AROUND).casefold()
+
+
+def find_quoted(table: Table, side: Side) -> Iterator[Finding]:
+    """Yield a finding for cells of TSV in the quotes of CSV: with doubled quotes inside, or all cells of a side."""
+    texts = [getattr(pair, side) for pair in table.pairs] if table.format == "TSV" else []
+    quoted = [[cell for cell in split(text) if _QUOTED.fullmatch(cell)] for text in texts]
+    found: Sequence[int] = [row for row, cells in enumerate(quoted) if any('""' in cell[1:-1] for cell in cells)]
+    if all(len(cells) == len(split(text)) for cells, text in zip(quoted, texts, strict=True)):
+        found = range(len(texts))
+    return about_rows(
+        "quoted cells",
+        table,
+        side,
+        found,
+        f"have a {side} in double quotes as in CSV; in TSV a quote is text, and the model learns it",
+        "save the table as TSV without quotes, or as CSV",
+    )

@@ -1,0 +1,293 @@
+"""The plan of a run: every decision before it begins.
+
+    planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
+    for event in Run(planned): ...          nothing is written before the first event
+
+`train(…)` is the short form. Command line and Python get the same answers and refusals from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.cleaning import clean
+from glassformer.data.column_settings import settings_of, settings_of_model
+from glassformer.data.given import Given, read_given, read_like
+from glassformer.data.prepare import Prepared, prepare
+from glassformer.data.splits import TrainedSources
+from glassformer.data.tables import Table
+from glassformer.errors import SettingsError, UsageError
+from glassformer.evaluation.metrics import has_four_tokens
+from glassformer.inference.encoding import encode_sources
+from glassformer.planning.advise import Choice, advise
+from glassformer.planning.grow import grow_model, new_token_texts
+from glassformer.planning.memory import check_training_fits
+from glassformer.planning.notices import Notice, notices_of
+from glassformer.planning.recipes.overrides import check_settings, flat, merge, nested
+from glassformer.planning.resume import (
+    Resumed,
+    check_tables,
+    differences,
+    got_and_expected,
+    init_of,
+    recipe_of_run,
+    resume_run,
+)
+from glassformer.runtime.processes import Processes
+from glassformer.settings import DataSettings, Settings
+from glassformer.storage.checkpoints import is_before_first
+from glassformer.storage.hub import local_model
+from glassformer.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
+from glassformer.storage.rundirectory import RunDirectory
+from glassformer.text import Tokenizer
+from glassformer.text.inputs import listed
+
+SET_BY_USER = "set by you"
+BEGINS_AGAIN = (
+    "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
+
+    `resumed` is what a run of one model that is resumed continues from; `members` is the number of models.
+    """
+
+    settings: Settings
+    choices: tuple[Choice, ...]
+    notices: tuple[Notice, ...]
+    prepared: Prepared
+    directory: RunDirectory
+    table: Table
+    valid: Table | None = None
+    test: Table | None = None
+    start: ModelFile | None = None
+    init: str | None = None
+    resumed: Resumed | None = None
+    members: int = 1
+    overwrite: bool = False
+    processes: Processes = field(default_factory=Processes)
+
+
+def plan(
+    pairs: Given,
+    out: str | Path = "run",
+    *,
+    overrides: Settings | Mapping[str, Any] | None = None,
+    valid: Given | None = None,
+    test: Given | None = None,
+    init: str | Path | None = None,
+    members: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Plan:
+    """Decide everything about a run on these pairs. Writes nothing, but finishes an interrupted move of an old run.
+
+    `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
+    Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
+    tokenizers and shape are the start, of a file with members the first one; characters or words that it lacks are
+    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe, of which
+    `overrides` can change `planning.resume.CHANGEABLE`. A run without a checkpoint begins again, with its recipe.
+    `members` are resumed with the settings that they were begun with.
+
+    Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
+    newest checkpoint.
+
+    Raises RunError for `out`, TableError and ColumnError for tables, SettingsError for settings, UsageError for
+    arguments that exclude each other, TextError for test rows that the model would not take.
+    """
+    processes, directory = Processes.join(), RunDirectory(Path(out))
+    if processes.is_first:
+        directory.finish_move()
+    if processes.has_restarted:
+        resume = processes.from_first(resume or directory.resume.exists())
+        init, overwrite = (None, False) if resume else (init, True)
+    if isinstance(overrides, Settings):  # over which nothing is advised
+        complete, given = overrides, overrides.model_dump(exclude_unset=True)
+    else:  # an error before a long table is read
+        complete, given = None, check_settings(nested(overrides or {}))
+
+    def decide() -> Plan:
+        nonlocal complete, given, init, overwrite
+        resumed, notices = None, tuple[Notice, ...]()
+        if resume:
+            _check_resume(directory, members, replaces=init is not None or overwrite)
+            if members > 1:
+                complete, init = _members_begun(directory, given), init_of(directory.recipe)
+                given = complete.model_dump()
+            elif is_before_first(directory):
+                begun = recipe_of_run(directory.recipe)
+                complete, init = Settings(**merge(begun.model_dump(), given)), init_of(directory.recipe)
+                given, overwrite = complete.model_dump(), True
+                notices = (Notice("no checkpoint", BEGINS_AGAIN, str(directory.path)),)
+            else:
+                resumed = resume_run(directory, given, processes)
+                given, notices = resumed.settings.model_dump(), resumed.notices
+        elif processes.is_first:
+            directory.check_free(overwrite=overwrite)
+        start = None if init is None else ModelFile.load(local_model(init))
+        given = merge(given, settled := _settled_by(start, given, init))
+        table, given = _read_table(pairs, given, start)
+        data = DataSettings(**given.get("data", {}))
+        held_out, tested = (None if other is None else read_like(table, other, data) for other in (valid, test))
+        tokenizers = _tokenizers_of(start, table)
+        if resumed is not None:
+            settings, choices = Settings(**given), tuple[Choice, ...]()
+            check_tables(resumed.saved, table, held_out, directory.resume)
+            tokenizers = tokenizers_from_dict(resumed.saved.tokenizers)
+        elif complete is not None:
+            settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
+        else:
+            advice = advise(table.pairs, given, table.inputs)
+            settings = Settings(**merge(advice.settings, given))
+            choices = tuple(_choices(advice.choices, given, has_start=start is not None))
+        check_training_fits(settings, "cpu")  # before rows are prepared for it
+        earlier = None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+        if resumed is not None:
+            earlier = TrainedSources.load(directory.sources) if directory.sources.exists() else None
+        prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
+        if start is not None:
+            new = new_token_texts(start, prepared.tokenizers)
+            notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
+            start = grow_model(start, *prepared.tokenizers)
+        if tested is not None:  # an error for a row that the model would not take
+            encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
+        if not resume:
+            _check_metric(settings, prepared, table if held_out is None else held_out)
+        return Plan(
+            settings,
+            choices,
+            (*notices, *notices_of(table, held_out, tested, prepared)),
+            *(prepared, directory, table, held_out, tested),
+            start=start,
+            init=None if init is None else str(init),
+            resumed=resumed,
+            members=members,
+            overwrite=overwrite,
+            processes=processes,
+        )
+
+    return decide() if processes.count == 1 else processes.agree(decide, _digest)
+
+
+def _digest(planned: Plan) -> dict[str, str]:
+    """Return what all processes of a run must have in common."""
+    tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
+    position = planned.resumed.saved.position if planned.resumed else None
+    start, tensors = hashlib.sha256(), planned.start.tensors if planned.start else {}
+    for name in sorted(tensors):
+        start.update(np.ascontiguousarray(tensors[name]).data)
+    return {
+        "versions": f"glassformer {version('glassformer')}, torch {version('torch')}",
+        "rows": planned.prepared.fingerprint[:12],
+        "settings": hashlib.sha256(planned.settings.model_dump_json().encode()).hexdigest()[:12],
+        "tokens": hashlib.sha256(tokenizers.encode()).hexdigest()[:12],
+        "checkpoints": f"step {position.step:,}, {position.seconds:.3f} s" if position else "",
+        "models to start from": start.hexdigest()[:12],
+    }
+
+
+# Settings
+
+
+def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> None:
+    """Raise UsageError for arguments that exclude `resume`, and for another number of models than was begun."""
+    what, has_members = "", directory.members.is_dir()
+    if replaces:
+        what = "resume excludes init and overwrite: a run that is resumed keeps its weights and its files"
+        hint = "leave them out to continue the run, or leave out resume to start a new one"
+    elif directory.recipe.exists() and has_members != (members > 1):
+        what = "the run has several models" if has_members else "it is a run of one model"
+        hint = "members: the number that it was begun with"
+    if what:
+        raise UsageError(what, where=str(directory.path), hint=hint)
+
+
+def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
+    """Return the settings that members were begun with. Raises UsageError for changes of them."""
+    before = recipe_of_run(directory.recipe)
+    if changed := differences(before, Settings(**merge(before.model_dump(), given))):
+        what = "the settings of members cannot change when they are resumed"
+        where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
+        raise UsageError(what, where=where, hint=hint, **got_and_expected(changed))
+    return before
+
+
+def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
+    """The tokens and the shape of the model to start from. Raises UsageError when others were given."""
+    if start is None:
+        return {}
+    settled = start.settings.model_dump(include={"tokens", "model"})
+    for section, settings in settled.items():
+        if merge(settings, given.get(section, {})) != settings:
+            raise UsageError(
+                f"the model to start from has other settings in {section!r}, which cannot change",
+                where=str(init),
+                hint=f"leave out every setting {section}.…, or train without init",
+            )
+    return settled
+
+
+def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, Tokenizer] | None:
+    """The tokenizers of the model to start from. Raises UsageError when the table has other inputs than the model."""
+    if start is None:
+        return None
+    inputs = start.source_tokenizer.inputs
+    if [one.kind for one in inputs] != [one.kind for one in table.inputs]:
+        what, got, expected = "the model has other inputs than the table", listed(table.inputs), listed(inputs)
+        raise UsageError(what, where=table.path, got=got or "one text", expected=expected or "one text")
+    return start.source_tokenizer, start.target_tokenizer
+
+
+def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
+    """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
+    values = flat(given)
+    choices = []
+    for choice in advised:
+        if has_start and choice.setting.startswith(("tokens.", "model.")):
+            continue
+        if choice.setting in values:
+            reason = f"{SET_BY_USER} (advice: {choice.value})"
+            choices.append(Choice(choice.setting, values.pop(choice.setting), reason, set_by_user=True))
+        else:
+            choices.append(choice)
+    rest = {} if has_start else values
+    return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
+
+
+# Tables
+
+
+def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) -> tuple[Table, dict[str, Any]]:
+    """Read and clean the table to train on, and return the settings with the columns of a model to start from.
+
+    Tables to validate or test on are never cleaned.
+    """
+    data = DataSettings(**given.get("data", {}))
+    if start is None:
+        return clean(read_given(pairs, data), data), given
+    chosen = {name: value for name, value in given.get("data", {}).items() if value not in (None, (), [])}
+    data = settings_of_model(start.source_tokenizer.inputs, start.data.columns, chosen)
+    table = clean(read_given(pairs, data, start.data.columns), data)
+    columns = {} if table.taken is None else settings_of(table.taken)
+    return table, {**given, "data": {**data.model_dump(exclude_unset=True), **columns}}
+
+
+def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
+    targets = [pair.target for pair in prepared.valid_pairs]
+    if settings.training.metric == "bleu" and targets and not has_four_tokens(targets):
+        raise SettingsError(
+            "training.metric bleu is undefined here: no held-out target has four tokens",
+            where=table.path,
+            hint="--set training.metric=exact_match, or chrf",
+        )

@@ -1,0 +1,160 @@
+"""What is decided before a run is resumed: that its tables, recipe and settings are the same, but for a few.
+
+Other tables are refused. Other versions and numbers of processes are allowed, and named: sums are then rounded in
+another order, and several processes draw other numbers for dropout.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.prepare import tables_of
+from glassformer.data.tables import Table
+from glassformer.errors import RunError, SettingsError, UsageError
+from glassformer.planning.notices import Notice
+from glassformer.planning.recipes.overrides import flat, merge, read_recipe
+from glassformer.runtime.processes import Processes
+from glassformer.settings import Settings
+from glassformer.storage.checkpoints import SavedRun, read_resume
+from glassformer.storage.rundirectory import RunDirectory
+
+DIGITS = 12  # of a fingerprint that is shown
+CHANGEABLE = {f"training.{name}" for name in ("steps", "max_minutes", "patience", "patience_when_right", "precision")}
+"""The settings that can change when a run is resumed."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that is resumed: its newest checkpoint, its settings from now on, and a line for each change of them."""
+
+    saved: SavedRun
+    settings: Settings
+    changes: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Processes) -> Resumed:
+    """Decide how a run continues, with the settings that are given now.
+
+    Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
+    """
+    directory.check_resumable()
+    saved = read_resume(directory.resume)
+    step, before, after = saved.position.step, saved.settings, Settings(**merge(saved.settings.model_dump(), given))
+    found = differences(before, after)
+    if fixed := {name: values for name, values in found.items() if name not in CHANGEABLE}:
+        raise UsageError(
+            "only steps, minutes, patience and precision can change when a run is resumed",
+            where=str(directory.recipe),
+            **got_and_expected(fixed),
+            hint="start a new run from its model, in another folder: --init RUN",
+        )
+    if directory.recipe.exists():
+        _check_recipe(directory.recipe, before, after)
+    changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in found.items())
+    continues = f"continues after step {step:,}, from the weights of that step (not the best ones), with changes:"
+    texts = {
+        "damaged checkpoint": saved.damage
+        and f"the newest checkpoint is damaged ({saved.damage}); "
+        f"the run continues from the one before it, after step {step:,}",
+        "environment": describe_environment(saved.environment, processes.environment()),
+        "changed": "\n  ".join((continues, *changes)) if changes else None,
+    }
+    notices = tuple(Notice(kind, text, str(directory.path)) for kind, text in texts.items() if text)
+    return Resumed(saved, after, changes, notices)
+
+
+def recipe_of_run(path: Path, hint: str = "restore it, or start a new run with --overwrite") -> Settings:
+    """Read the recipe of a run. Raises SettingsError, with a hint."""
+    try:
+        return Settings(**read_recipe(path))
+    except SettingsError as error:
+        error.where = str(path)
+        error.hint = error.hint or hint
+        raise
+
+
+def _check_recipe(path: Path, before: Settings, after: Settings) -> None:
+    """Raise RunError when the recipe of a run was edited.
+
+    The one from `after` a change is accepted: a process was killed between writing it and the checkpoint.
+    """
+    recipe = recipe_of_run(path, "delete it: the checkpoint has all settings, and the recipe is written again")
+    if recipe not in (before, after):
+        raise RunError(
+            "the recipe was changed after this run began",
+            where=str(path),
+            **got_and_expected(differences(before, recipe)),
+            hint="restore or delete it, and change its steps, minutes, patience or precision with --set NAME=VALUE; "
+            "or start a new run with the changed one: --recipe",
+        )
+
+
+def differences(before: Settings, after: Settings) -> dict[str, tuple[Any, Any]]:
+    """Full name of each setting that differs -> both values, as JSON values."""
+    old, new = (flat(settings.model_dump(mode="json")) for settings in (before, after))
+    return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
+
+
+def got_and_expected(found: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
+    """Return what an error says of the first differences: each setting with its value now, and with that before."""
+    first = [*found.items()][:5]
+    got, expected = (", ".join(f"{name} = {values[i]}" for name, values in first) for i in (1, 0))
+    return {"got": got, "expected": expected}
+
+
+def describe_environment(saved: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """Return what differs between the environments of a run until now and from now on; None: nothing."""
+    names = [name for name in saved if saved[name] != now.get(name)]
+    if not names:
+        return None
+    before, after = (", ".join(f"{name} {record.get(name, 'none')}" for name in names) for record in (saved, now))
+    return (
+        f"the run was computed with {before}, and continues with {after}: allowed, but its weights may differ by "
+        "rounding (and dropout, with several processes) from those of a run that was not interrupted"
+    )
+
+
+def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path) -> None:
+    """Raise RunError when a table is not that of the run whose checkpoint is at `path`."""
+    before, now = saved.data, tables_of(table, valid)
+    if before.get("fingerprint") == now["fingerprint"]:
+        return
+    what = "the table is not the one that this run was trained on"
+    got = f"{_shown(now, 'rows', 'table')} in {table.path}"
+    expected = _shown(before, "rows", "table")
+    if before.get("table") == now["table"]:
+        what = "the validation table is not the one of this run"
+        got, expected = (_shown(record, "valid_rows", "valid") for record in (now, before))
+    hint = "restore the old table (--valid too, if there was one), or start a new run with --init"
+    raise RunError(what, where=str(path), got=got, expected=expected, hint=hint)
+
+
+def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
+    if name not in record:
+        return "no validation table: held-out rows"
+    return f"{int(record[rows]):,} rows with fingerprint {record[name][:DIGITS]}"
+
+
+# The model to start from, in the recipe
+
+_INIT = "# Starts from the model: "
+
+
+def recipe_of(settings: Settings, init: Path | None = None) -> str:
+    """Return the recipe of a run as TOML, with a comment at the top: the model to start from."""
+    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml()
+
+
+def init_of(recipe: Path) -> str | None:
+    """Return the model that the run with this recipe starts from, if any. Raises SettingsError for a damaged line."""
+    first = recipe.read_text(encoding="utf-8").partition("\n")[0]
+    try:
+        return str(json.loads(first.removeprefix(_INIT))) if first.startswith(_INIT) else None
+    except ValueError:
+        what, expected = "the recipe does not name the model to start from", f'{_INIT}"MODEL"'
+        raise SettingsError(what, where=f"{recipe}, line 1", got=first, expected=expected) from None

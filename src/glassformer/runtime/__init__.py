@@ -1,0 +1,1 @@
+"""What computes: PyTorch, its devices, libraries compiled from C, and the processes of a run."""

@@ -1,0 +1,319 @@
+"""One model in one `.safetensors` file: weights, settings, tokenizers, training data and metrics.
+
+The header's metadata is `format` (name and version), JSON under `settings`, `tokenizers`, `data`, `metrics`,
+`versions` and, if there are any, `calibration` and `members`, and `digest`, a SHA-256 over metadata and tensors.
+Reading checks version, names and sizes before any tensor is read, then the digest. The file contains no code.
+`docs/model-file.md` describes the format.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
+from glassformer.runtime.versions import library_versions
+from glassformer.settings import ModelSettings, Settings
+from glassformer.storage.container import Arrays, open_container, write_tensors
+from glassformer.storage.records import Calibration, Metrics, Parts, TrainingData
+from glassformer.storage.rundirectory import RunDirectory
+from glassformer.text import Tokenizer
+from glassformer.text.seen import Seen
+
+FORMAT = "glassformer-model/2"
+TARGET_IDS = "copy_mechanism.target_ids"  # the tensor that is not trained
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The contents of a model file.
+
+    `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
+    validation, `versions` the libraries that created the model. `path` is the file that it was read from, `calibration`
+    what gives the probability that an answer is right, if there is one. `members` are further models of the same
+    recipe: the probabilities of all are averaged, and calibration and metrics are those of all together.
+    """
+
+    settings: Settings
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    tensors: Arrays
+    data: TrainingData = field(default_factory=lambda: TrainingData())
+    metrics: Metrics = field(default_factory=lambda: Metrics())
+    versions: dict[str, str] = field(default_factory=lambda: library_versions())
+    path: Path | None = field(default=None, compare=False)
+    calibration: Calibration | None = None
+    members: tuple[ModelFile, ...] = ()
+
+    @property
+    def first(self) -> ModelFile:
+        """The first model by itself, where there are several."""
+        return replace(self, members=(), calibration=None) if self.members else self
+
+    @property
+    def seeds(self) -> list[int]:
+        """The random seed of each model."""
+        return [one.settings.training.seed for one in (self, *self.members)]
+
+    @property
+    def models(self) -> dict[str, ModelFile]:
+        """Each model, by what the names of its tensors in the file begin with."""
+        return {_prefix(number): one for number, one in enumerate((self, *self.members), 1)}
+
+    @property
+    def all_tensors(self) -> Arrays:
+        """The tensors of all models, by their names in the file."""
+        return {prefix + name: array for prefix, one in self.models.items() for name, array in one.tensors.items()}
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of trained parameters of one model; a shared matrix counts once."""
+        return count_parameters(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+
+    @functools.cached_property
+    def seen(self) -> Seen | None:
+        """The strings of tokens in the sources trained on; None if the file has none."""
+        n, bits, longest = self.data.seen_length, self.data.seen_strings, self.data.longest_source
+        return None if n is None or bits is None or longest is None else Seen(n, base64.b64decode(bits), longest)
+
+    def unlike(self, source: Sequence[int]) -> str:
+        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
+        return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
+
+    def save(self, path: str | Path) -> None:
+        """Write the file atomically. Raises RunError when it cannot be written."""
+        parts: dict[str, Any] = {
+            "settings": self.settings.model_dump(mode="json"),
+            "tokenizers": tokenizers_to_dict(self.source_tokenizer, self.target_tokenizer),
+            "data": self.data.to_dict(),
+            "metrics": self.metrics.to_dict(),
+            "versions": self.versions,
+        }
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.to_dict()
+        if members := [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]:
+            parts["members"] = members
+        write_tensors(Path(path), FORMAT, self.all_tensors, parts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ModelFile:
+        """Read a model file, or the `model.safetensors` of a run directory.
+
+        Raises ModelFileError when it is missing, damaged, not valid, of another program or of another version,
+        MissingExtraError when the library of its tokenizer is not installed.
+        """
+        path = find_model(path)
+        with open_container(path, FORMAT) as container:
+            parts = Parts.read(container.parts)
+            try:
+                settings = Settings(**parts.settings)
+                source, target = tokenizers_from_dict(parts.tokenizers)
+            except (ModelFileError, MissingExtraError):
+                raise
+            except GlassformerError as error:
+                what = "the settings in the model file are not valid"
+                raise ModelFileError(what, got=error.what, hint=error.hint) from None
+            parts.data.check_inputs(source.inputs)
+            parts.data.check_vocabularies(len(source), len(target))
+            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(parts.members))
+            tensors = container.read()
+            _check_numbers(tensors, len(target))
+        names = tensor_shapes(settings.model, len(source), len(target)).keys()
+        own = {name: tensors[name] for name in names}
+        found = cls(settings, source, target, own, parts.data, parts.metrics, parts.versions, path, parts.calibration)
+        members = []
+        for number, record in enumerate(parts.members, 2):
+            training = settings.training.model_copy(update={"seed": record.seed})
+            seeded = settings.model_copy(update={"training": training})
+            own = {name: tensors[_prefix(number) + name] for name in names}
+            members.append(replace(found, settings=seeded, tensors=own, metrics=record.metrics, calibration=None))
+        return replace(found, members=tuple(members))
+
+    def describe(self) -> dict[str, Any]:
+        """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
+        tokenizers = {"source": self.source_tokenizer, "target": self.target_tokenizer}
+        shapes = tensor_shapes(self.settings.model, len(self.source_tokenizer), len(self.target_tokenizer))
+        sizes = {name: math.prod(shape) for name, shape in shapes.items() if name != TARGET_IDS}
+
+        def total(*words: str) -> int:
+            return sum(size for name, size in sizes.items() if any(word in name for word in words))
+
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
+            "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
+            "parameters": {
+                "all": self.n_parameters,
+                "embeddings and positions": total("embedding", "positions", "output_projection"),
+                "encoder": total("encoder"),
+                "decoder": total("decoder"),
+                **({"copy mechanism": total("copy_mechanism")} if self.settings.model.copy_mechanism else {}),
+                "one attention": total("encoder.0.self_attention.w_"),
+                "one feed-forward": total("encoder.0.feed_forward.w_"),
+            },
+            "data": {
+                name: value for name, value in self.data.to_dict().items() if not name.endswith(("_counts", "_strings"))
+            },
+            "metrics": self.metrics.to_dict(),
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "seeds": self.seeds,
+            "never_trained": {
+                side: [
+                    one.vocabulary.pieces[token]
+                    for token, count in enumerate(self.data.counts(side))
+                    if count == 0 and token not in one.vocabulary.special_ids
+                ]
+                for side, one in tokenizers.items()
+            },
+            "versions": self.versions,
+        }
+
+
+def tokenizers_to_dict(source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+    """Return both tokenizers as JSON values; a shared one is written once."""
+    return {"source": source.to_dict()} | ({} if target is source.as_target else {"target": target.to_dict()})
+
+
+def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target that `tokenizers_to_dict` wrote. Raises ModelFileError."""
+    source = Tokenizer.from_dict(saved.get("source", {}))
+    return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source.as_target
+
+
+def find_model(path: str | Path) -> Path:
+    """Return the model file for `path`, a file or a run directory. Raises ModelFileError when there is none."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            run = RunDirectory(path)
+            if (path / "source.spm").is_file():
+                hint = f"glassformer import {path} --out model.safetensors"
+                raise ModelFileError("this folder holds a MarianMT model", where=str(path), hint=hint)
+            if run.model.is_file():
+                return run.model
+            replaced = RunDirectory(run.replaced).model
+            raise ModelFileError(
+                "this directory has no model",
+                where=str(path),
+                expected=f"a {run.model.name} in it",
+                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
+            )
+        if path.exists():
+            return path
+    except OSError as error:
+        raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
+    raise ModelFileError(
+        "the model does not exist",
+        where=str(path),
+        expected="a .safetensors model file or a run directory",
+        hint="train one: glassformer train TABLE --out RUN",
+    )
+
+
+# Members
+
+
+def join(files: Sequence[ModelFile]) -> ModelFile:
+    """Return one model file of several models with the same settings, vocabularies and data, without a calibration."""
+    first, *others = (replace(file, members=(), calibration=None) for file in files)
+    return replace(first, members=tuple(others))
+
+
+def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
+    """Return each file and, after it, its members: all models whose probabilities are averaged."""
+    return tuple(one for file in files for one in (file, *file.members))
+
+
+def _prefix(number: int) -> str:
+    """Return what the names of the tensors of a model begin with: nothing for the first, which is number 1."""
+    return "" if number == 1 else f"members.{number}."
+
+
+# Names and sizes of the tensors
+
+
+def tensor_shapes(model: ModelSettings, source_size: int, target_size: int) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of every tensor of a model; the names never change. A matrix maps rows: y = x Wᵀ."""
+    d, d_ff = model.d_model, model.d_ff
+    shapes: dict[str, tuple[int, ...]] = {"source_embedding.weight": (source_size, d)}
+    if model.tied_embeddings != "all":
+        shapes["target_embedding.weight"] = (target_size, d)
+    if model.tied_embeddings == "none":
+        shapes["output_projection.weight"] = (target_size, d)
+    if model.output_bias:
+        shapes["output_projection.bias"] = (target_size,)
+    if model.copy_mechanism:
+        shapes |= {"copy_mechanism.w_k.weight": (d, d), TARGET_IDS: (source_size,)}
+    if model.positions == "learned":
+        shapes |= {f"{side}_positions.table": (model.max_length, d) for side in ("source", "target")}
+
+    def linear(name: str, width_in: int, width_out: int, bias: bool) -> None:
+        shapes[f"{name}.weight"] = (width_out, width_in)
+        if bias:
+            shapes[f"{name}.bias"] = (width_out,)
+
+    def norm(name: str) -> None:
+        shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (d,)
+
+    attentions = {"encoder": ("self_attention",), "decoder": ("self_attention", "cross_attention")}
+    for stack, depth in (("encoder", model.n_encoder_layers), ("decoder", model.n_decoder_layers)):
+        for layer in range(depth):
+            for attention in attentions[stack]:
+                prefix = f"{stack}.{layer}.{attention}"
+                linear(f"{prefix}.w_q", d, model.n_heads * model.d_k, model.attention_bias)
+                linear(f"{prefix}.w_k", d, model.n_heads * model.d_k, model.attention_bias)
+                linear(f"{prefix}.w_v", d, model.n_heads * model.d_v, model.attention_bias)
+                linear(f"{prefix}.w_o", model.n_heads * model.d_v, d, model.attention_bias)
+                norm(f"{prefix}_norm")
+            linear(f"{stack}.{layer}.feed_forward.w_1", d, d_ff, bias=True)
+            linear(f"{stack}.{layer}.feed_forward.w_2", d_ff, d, bias=True)
+            norm(f"{stack}.{layer}.feed_forward_norm")
+        if model.norm == "pre":
+            norm(f"{stack}_norm")
+    return shapes
+
+
+def count_parameters(model: ModelSettings, source_size: int, target_size: int) -> int:
+    """Return the number of trained parameters; a shared matrix counts once."""
+    shapes = tensor_shapes(model, source_size, target_size).items()
+    return sum(math.prod(shape) for name, shape in shapes if name != TARGET_IDS)
+
+
+def _check_shapes(
+    found: Mapping[str, tuple[str, tuple[int, ...]]],
+    model: ModelSettings,
+    source_size: int,
+    target_size: int,
+    n_models: int,
+) -> None:
+    """Raise ModelFileError unless a file has exactly the tensors that the settings define, for each of its models."""
+    depth = model.n_encoder_layers + model.n_decoder_layers
+    if depth * n_models > len(found):  # a huge depth would take long to list
+        raise ModelFileError("the model file has fewer tensors than layers")
+    if model.tied_embeddings == "all" and source_size != target_size:
+        raise ModelFileError("a shared embedding needs vocabularies of the same size")
+    shapes = tensor_shapes(model, source_size, target_size).items()
+    numbers = range(1, n_models + 1)
+    expected = {_prefix(number) + name: ("float32", shape) for number in numbers for name, shape in shapes}
+    for name in sorted(expected.keys() | found.keys()):
+        got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))
+        if got != required:
+            raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
+
+
+def _check_numbers(tensors: Arrays, target_size: int) -> None:
+    """Raise ModelFileError unless all are finite, and what can be copied are ids of the target vocabulary, or -1."""
+    for name, array in tensors.items():
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"the tensor {name!r} contains a number that is not finite", hint="train again")
+        if name.endswith(TARGET_IDS) and ((array < -1) | (array >= target_size) | (array % 1 != 0)).any():
+            raise ModelFileError(
+                f"the tensor {name!r} is not valid", expected=f"whole numbers from -1 to {target_size - 1}"
+            )

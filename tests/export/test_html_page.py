@@ -1,0 +1,481 @@
+"""The exported page in a browser, opened from a file: typing, many lines, files, bad texts, and its glass box."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+
+from glassformer import translate_stream
+from glassformer.export import html
+from glassformer.glassbox.trace import explain
+from glassformer.inference.translator import Translator
+from glassformer.settings import ModelSettings
+from glassformer.storage.modelfile import ModelFile, join
+from glassformer.storage.records import TrainingData
+from tests.browser import PATIENCE, chromium, seen_before_reading
+from tests.export.conftest import calibrated, restored
+from tests.glassbox.page import conftest as page
+from tests.untrained import character_model
+
+pytestmark = pytest.mark.browser
+
+SHAPE = ModelSettings(
+    d_model=12, d_ff=20, n_heads=2, d_k=5, d_v=4, n_encoder_layers=2, n_decoder_layers=2, norm="pre",
+    tied_embeddings="none", positions="learned", max_length=24, activation="gelu", attention_bias=True,
+)  # fmt: skip
+EMPTY = "The answer is empty."
+MAX_TOKENS = 22  # of a source: the positions without the frame
+
+
+def make_model() -> ModelFile:
+    data = TrainingData(longest_target=12)
+    return character_model("abcdefg '<>&", "hijkl mn<b>", 16, model=SHAPE, scale=0.9, gain=1.0, data=data)
+
+
+class Window(page.Window):
+    """The page, which may request nothing but its file."""
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        super().__init__(page, folder)
+        self.origin = self.url = (folder / "index.html").as_uri()
+
+    def open(self, query: str = "") -> Window:
+        self.page.goto(self.url + query)
+        self.page.wait_for_selector("body[data-ready='true']")
+        return self
+
+    def choose_beam(self, width: int) -> None:
+        """Choose the beam width with the keyboard."""
+        self.page.focus("input[type=range]")
+        while (now := int(self.page.input_value("input[type=range]"))) != width:
+            self.page.keyboard.press("ArrowLeft" if now > width else "ArrowRight")
+
+    def type(self, text: str) -> Window:
+        """Replace the text and wait for all answers."""
+        self.page.fill("#text", text)
+        # Longer than the delay after the last key, by the clock of the page.
+        self.page.evaluate("new Promise((resolve) => setTimeout(resolve, 120))")
+        self.page.wait_for_selector(".output-area[aria-busy='false']")
+        return self
+
+    def wait(self, expression: str) -> None:
+        """Wait until an expression is true. Playwright's own way is forbidden by the policy of the page."""
+        until = time.monotonic() + PATIENCE / 1000
+        while not self.page.evaluate(expression):
+            assert time.monotonic() < until, expression
+            self.page.wait_for_timeout(20)
+
+    @property
+    def answer(self) -> str:
+        return str(self.page.inner_text(".output-area"))
+
+    def table(self) -> list[list[str]]:
+        """The text, answer and probability of each row."""
+        return self.page.evaluate(  # type: ignore[no-any-return]
+            "[...document.querySelectorAll('.lines tbody tr')].map((row) => "
+            "[...row.cells].slice(1, 4).map((cell) => cell.textContent))"
+        )
+
+    def answers(self) -> list[str]:
+        """The answer of each row, without remarks."""
+        return self.page.evaluate(  # type: ignore[no-any-return]
+            "[...document.querySelectorAll('.lines td:nth-child(3) > bdi')].map((answer) => answer.textContent)"
+        )
+
+    def leave(self) -> None:
+        """Leave the page blank and the only one, for another test."""
+        for other in self.page.context.pages:
+            if other != self.page:
+                other.close()
+        self.page.goto("about:blank")
+
+    def drop(self, name: str, content: bytes) -> None:
+        """Drop a file on the page."""
+        program = """([name, text]) => {
+          const data = new DataTransfer();
+          const bytes = Uint8Array.from(text, (character) => character.charCodeAt(0));
+          data.items.add(new File([bytes], name, { type: 'text/plain' }));
+          for (const kind of ['dragover', 'drop'])
+            document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: data, bubbles: true, cancelable: true }));
+        }"""
+        self.page.evaluate(program, [name, content.decode("latin-1")])
+
+    def download(self, key: str) -> tuple[str, str]:
+        """The name and the content of what a button downloads."""
+        with self.page.expect_download() as waiting:
+            self.page.click(f"[data-key='{key}']")
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def model_file() -> ModelFile:
+    return calibrated(make_model(), ["abc", "gfedcba", "bad cab"])
+
+
+@pytest.fixture(scope="module")
+def folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page")
+    html.FORMAT.write(model_file, path, "float16")
+    return path
+
+
+@pytest.fixture(scope="module")
+def translator(model_file: ModelFile) -> Translator:
+    """The model with the weights of the page."""
+    return Translator(replace(model_file, tensors=restored(model_file.tensors, "float16")), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def kept(browser: Any, folder: Path) -> Window:
+    """The window that one test leaves to the next: a new page takes more processor time than most tests."""
+    return Window(browser.new_page(viewport={"width": 1280, "height": 800}), folder)
+
+
+@pytest.fixture
+def window(kept: Window) -> Iterator[Window]:
+    yield kept
+    complaints, kept.complaints = kept.complaints, []
+    kept.leave()
+    assert complaints == []
+
+
+def percent(score: float) -> str:
+    """A probability as the page shows it, written independently of the page."""
+    p = float(np.exp(score))
+    if p > 0.999:
+        return "> 99.9\u00a0%"
+    if p < 1e-5:
+        return "< 0.001\u00a0%"
+    return f"{float(f'{100 * p:.2g}'):g}\u00a0%" if p < 0.001 else f"{100 * p:.1f}\u00a0%"
+
+
+def test_the_page_says_that_it_opens_before_it_reads_the_weights(browser: Any, folder: Path) -> None:
+    assert "Opening the page" in seen_before_reading(browser, (folder / "index.html").as_uri())
+
+
+def test_typing_gives_the_answer_and_its_probability(window: Window, translator: Translator) -> None:
+    window.open()
+    assert window.page.evaluate("document.activeElement.id") == "text"
+    assert window.answer == "The answer appears here as you type."
+    for text in ("abc", "gfedcba", "d"):
+        window.type("")
+        window.page.keyboard.type(text)
+        (right,) = translate_stream(translator, [text], min_confidence=0.0)
+        assert right.probability is not None
+        window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
+        window.page.wait_for_selector(".output-area[aria-busy='false']")  # the probability comes later
+        assert f"model’s probability {percent(right.score)}" in window.answer
+        assert f"right with probability {percent(np.log(right.probability))}" in window.answer
+    assert window.page.get_attribute(".output-area", "aria-live") == "polite"
+    window.type("")
+    assert window.answer == "The answer appears here as you type."
+
+
+@pytest.mark.medium
+def test_the_search_can_be_chosen(window: Window, translator: Translator) -> None:
+    texts = ["abcdefg", "gg", "fade", "bad cab"]
+    window.open()
+    found = {}
+    for num_beams in (5, 1, 3):
+        window.choose_beam(num_beams)
+        window.type("\n".join(texts))
+        right = translator.translate(texts, num_beams=num_beams)
+        assert window.answers() == [answer.text for answer in right]
+        found[num_beams] = [answer.text for answer in right]
+    assert found[1] != found[5]
+
+
+def test_many_lines_give_as_many_answers(window: Window, translator: Translator) -> None:
+    texts = ["abc", "", "cab", "abc", "ag ß q", "b" * (MAX_TOKENS + 1), "<b>&'"]
+    window.open().type("\n".join(texts))
+    rows = window.table()
+    assert [row[0] for row in rows] == texts
+    kept = [text for text in texts if len(text) <= MAX_TOKENS]
+    right = dict(zip(kept, translator.translate(kept), strict=True))
+    for text, answer, probability in rows:
+        if text in right:
+            assert answer.startswith(right[text].text)
+            assert probability == (percent(right[text].score) if text else "")
+    assert "Not in the vocabulary: “ß” (U+00DF), “q” (U+0071). The model reads <unk> instead." in rows[4][1]
+    assert rows[5][1:] == [
+        f"The text is longer than the model takes: {MAX_TOKENS + 1} tokens, at most {MAX_TOKENS}.",
+        "",
+    ]
+    assert "7 of 7 texts" in window.answer
+    assert "1 without an answer" in window.answer
+
+
+def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, translator: Translator) -> None:
+    texts = ["abc", "", "gabe", "b" * (MAX_TOKENS + 1), "fß"]
+    window.open()
+    window.drop("names.txt", ("\r\n".join(texts) + "\r\n").encode())
+    window.page.wait_for_selector("[data-key='save-text']")
+    assert "names.txt" in window.page.inner_text(".source")
+    assert "5 lines" in window.page.inner_text(".source")
+    kept = [text for text in texts if len(text) <= MAX_TOKENS]
+    right = dict(zip(kept, translator.translate(kept), strict=True))
+    name, content = window.download("save-text")
+    assert name == "names.answers.txt"
+    assert content.split("\n") == [*(right[text].text if text in right else "" for text in texts), ""]
+    name, content = window.download("save-json")
+    assert name == "names.answers.jsonl"
+    for text, line in zip(texts, content.splitlines(), strict=True):
+        found = json.loads(line)
+        assert found.pop("source") == text
+        if text not in right:
+            assert found == {
+                "error": f"the text is longer than the model takes: {len(text)} tokens, at most {MAX_TOKENS}"
+            }
+            continue
+        assert (found["text"], found["finished"]) == (right[text].text, right[text].finished)
+        assert found["score"] == pytest.approx(right[text].score, abs=1e-4)
+        assert "probability" not in found  # that is a calibrated one, which the page does not have
+        assert found["unknown"] == list(right[text].unknown)
+    window.page.click("[data-key='close-file']")
+    assert window.page.evaluate("document.activeElement.id") == "text"
+    assert window.answer == "The answer appears here as you type."
+
+
+def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
+    window.open()
+    window.drop("picture.png", b"\x89PNG\xff\xfe")
+    window.page.wait_for_selector("[role=alert]")
+    assert window.answer == "The file picture.png cannot be read: it is not text in UTF-8."
+    assert window.type("abc").answer
+
+
+@pytest.mark.medium
+def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator: Translator) -> None:
+    texts = ["".join("abcdefg"[i // 7**k % 7] for k in range(6)) for i in range(20_000)]
+    window.open()
+    window.drop("many.txt", "\n".join(texts).encode())
+    window.wait("document.querySelector('progress')?.value > 100")
+    assert window.page.is_visible("[data-key='stop']")
+    window.page.click("[data-key='stop']")
+    status = window.page.inner_text("[role=status]")
+    done = int(status.split(" of ")[0].replace(",", ""))
+    assert status.endswith(", stopped")
+    assert 100 < done < 20_000
+    assert not window.page.is_visible("[data-key='stop']")
+    window.page.wait_for_timeout(200)
+    assert window.page.inner_text("[role=status]") == status  # nothing comes in any more
+    lines = window.download("save-json")[1].splitlines()
+    found = [json.loads(line) for line in lines]
+    assert sum("text" in one for one in found) == done
+    assert {one["error"] for one in found if "text" not in one} == {"stopped before this text"}
+    window.page.click("[data-key='close-file']")
+    window.type("abc")  # the worker takes the next job
+    assert window.page.text_content(".answer-text") == (translator.translate(["abc"])[0].text or EMPTY)
+
+
+def test_the_newest_text_wins(window: Window, translator: Translator) -> None:
+    window.open()
+    for text in ("a", "ab", "abc", "abcd", "abcde"):
+        window.page.fill("#text", text)
+        window.page.wait_for_timeout(90)
+    window.type("gfe")
+    assert window.page.text_content(".answer-text") == (translator.translate(["gfe"])[0].text or EMPTY)
+
+
+def test_programs_can_translate_with_the_page(window: Window, translator: Translator) -> None:
+    found = window.open().page.evaluate("glassformer.translate(['abc', '', 'gab'], 3)")
+    right = translator.translate(["abc", "", "gab"], num_beams=3)
+    assert [one["text"] for one in found] == [one.text for one in right]
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+@pytest.mark.medium
+def test_the_glass_box_of_an_answer_is_that_of_python(
+    window: Window, model_file: ModelFile, translator: Translator, beams: int
+) -> None:
+    text = "bad ßcab"
+    window.open()
+    if beams == 1:
+        window.choose_beam(1)
+    window.type(text)
+    with window.page.context.expect_page() as waiting:
+        window.page.click("text=Open in the glass box")
+    opened = Window(waiting.value, Path(window.url.removeprefix("file://")).parent)
+    opened.page.wait_for_selector("body[data-checked='true']")
+    trace = explain(translator.model_file, text, evidence=False, num_beams=beams)
+    right, wrong, every = map(int, opened.page.get_attribute("[data-checks]", "data-checks").split("/"))
+    assert (right, wrong, every) == (len(trace.steps), 0, len(trace.steps))
+    shown = opened.page.inner_text("#header")
+    assert trace.translation in shown
+    assert ("greedy search" if beams == 1 else "beam width 5") in shown
+    assert ("right with probability" in shown) == (beams == 5)  # the beam of the calibration
+    opened.page.click("[data-key='group-Answer']")
+    opened.page.click(".tab[data-panel='search']")
+    opened.page.wait_for_selector("#panel[data-panel='search']")
+    opened.page.fill("[name=text]", "gab")
+    opened.page.click("[data-key='ask']")
+    opened.page.wait_for_selector("dd:has-text('gab')")
+    (other,) = translate_stream(translator, ["gab"], num_beams=beams, min_confidence=0.0 if beams == 5 else None)
+    words = f"right with probability {percent(np.log(other.probability))}" if beams == 5 else "model’s probability"
+    assert words in opened.page.inner_text("#header")
+    opened.page.click("text=← translator")
+    opened.page.wait_for_selector("#text")
+    assert opened.complaints == []
+
+
+COMPARE = """async (given) => {
+  const { Trace } = await import('glassbox/trace.js');
+  const { traceOf } = await import('translator/explain.js');
+  const { Translator } = await import('translator/engine.js');
+  const expected = new Trace(JSON.parse(given.trace));
+  const made = traceOf(new Translator(description, weights), given.text, given.beams);
+  let largest = 0;
+  const missing = [];
+  for (const name of expected.names()) {
+    const [one, other] = [expected.get(name), made.get(name)];
+    if (!other || one.axes.join() !== other.axes.join() || one.shape.join() !== other.shape.join()) missing.push(name);
+    else one.numbers.forEach((number, i) => {
+      largest = Math.max(largest, Math.abs(number - other.numbers[i]) / Math.max(1, Math.abs(number)));
+    });
+  }
+  const plain = ({ text, translation, tokens, axes, steps, search, vocabularies, provenance: { decoding } }) => ({
+    text, translation, tokens, axes, vocabularies, decoding,
+    steps: Object.fromEntries(steps.map((step) => [step.output, step])),
+    nodes: [search.greedy, search.beam].map(({ nodes }) => nodes.map(({ token, state, rank }) => [token, state, rank])),
+    answers: [search.greedy, search.beam].map(({ answers }) => answers.map(({ ids, finished }) => [ids, finished])),
+    limits: [search.greedy, search.beam].map((one) => [one.num_beams, one.max_new_tokens, one.length_alpha]),
+  });
+  return { largest, missing, made: plain(made), expected: plain(expected) };
+}"""
+
+
+@pytest.mark.parametrize("text", ["bad ßcab", "b" * MAX_TOKENS])
+def test_every_number_of_that_glass_box_is_that_of_python(window: Window, translator: Translator, text: str) -> None:
+    window.open()
+    trace = explain(translator.model_file, text, evidence=False, weights=True, num_beams=5)
+    found = window.page.evaluate(COMPARE, {"text": text, "beams": 5, "trace": trace.dumps()})
+    assert found["missing"] == []
+    assert found["largest"] < 1e-5
+    assert found["made"] == found["expected"]
+
+
+@pytest.mark.medium
+def test_members_answer_together_and_the_glass_box_says_that_it_shows_the_first(browser: Any, tmp_path: Path) -> None:
+    texts, one = ["abc", "gfedcba", "d"], make_model()
+    other = replace(one, tensors={name: 0.9 * array for name, array in one.tensors.items()})
+    model_file = calibrated(join([one, other]), texts)
+    html.FORMAT.write(model_file, tmp_path, "float32")
+    window = Window(browser.new_page(), tmp_path).open()
+    right = Translator(model_file, device="cpu").translate(texts, num_return_sequences=5)
+    of_first = Translator(one, device="cpu").translate(texts)
+    assert {answer.text == first.text for answer, first in zip(right, of_first, strict=True)} == {True, False}
+    for text, answer in zip(texts, right, strict=True):
+        window.type(text)
+        assert window.page.text_content(".answer-text") == (answer.text or EMPTY)
+        assert f"model’s probability {percent(answer.score)}" in window.answer
+        assert f"right with probability {percent(np.log(answer.probability))}" in window.answer
+    assert "2 members answer together; the glass box shows the first of them." in window.page.inner_text("main")
+    trace = explain(model_file, texts[0], evidence=False, weights=True, num_beams=5)
+    found = window.page.evaluate(COMPARE, {"text": texts[0], "beams": 5, "trace": trace.dumps()})
+    assert (found["missing"], found["made"], found["largest"] < 1e-5) == ([], found["expected"], True)
+    for text, answer, first in zip(texts, right, of_first, strict=True):
+        window.open(f"?{urlencode({'explain': text, 'beams': 5})}")
+        bar, header, panel = (window.page.text_content(place) for place in ("#bar", "#header", "#panel"))
+        assert bar.count("the first of 2 members") == 1
+        assert (first.text or "(empty)") in header
+        assert "right with probability" not in header
+        for shown in (header, panel):
+            assert (f"all 2 members together answer “{answer.text}”" in shown) == (answer.text != first.text)
+    assert window.complaints == []
+    window.page.close()
+
+
+def test_the_glass_box_of_a_bad_text_says_what_is_wrong(window: Window) -> None:
+    for query, words in (
+        ("?explain=%20", "the text is empty"),
+        ("?explain=" + "a" * 40, "longer than the model takes"),
+    ):
+        window.page.goto(window.url + query)
+        window.page.wait_for_selector("body[data-ready='failed']")
+        assert words in window.page.inner_text("#page")
+
+
+def test_a_model_too_large_for_the_glass_box_names_the_command(
+    browser: Any, model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html, "MAX_PARAMETERS", 100)
+    html.FORMAT.write(model_file, tmp_path, "float32")
+    window = Window(browser.new_page(), tmp_path).open().type("it's")
+    assert "Open in the glass box" not in window.answer
+    assert "glassformer explain MODEL TEXT --html answer.html" in window.answer
+    window.page.goto(window.url + "?explain=abc")
+    window.page.wait_for_selector("body[data-ready='failed']")
+    assert "the model is too large for the glass box in a page" in window.page.inner_text("#page")
+    assert window.complaints == []
+    window.page.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('weights.push("', 'weights.push("AAAA'),
+        ('"length_alpha": 0.6', '"length_alpha": 0.7'),
+        ('"imports": {"', '"imports": {"_'),
+        ("import 'translator/main.js'", "import  'translator/main.js'"),
+        ("script-src data: 'sha256-", "script-src data: 'sha256-A"),
+        (None, ""),
+    ],
+    ids=["weights", "description", "modules", "entry", "policy", "half"],
+)
+def test_a_damaged_page_says_so_and_answers_nothing(
+    browser: Any, folder: Path, old: str | None, new: str, tmp_path: Path
+) -> None:
+    whole = (folder / "index.html").read_text("utf-8")
+    damaged = whole[: len(whole) // 2] if old is None else whole.replace(old, new, 1)
+    assert damaged != whole
+    (tmp_path / "index.html").write_text(damaged, "utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri())
+    if old and old.startswith(("weights", '"length')):
+        page.wait_for_selector("body[data-ready='failed']")
+    page.evaluate("new Promise((resolve) => setTimeout(resolve, 200))")
+    assert "this file is not the one that was exported" in page.inner_text("#page")
+    assert page.evaluate("globalThis.glassformer === undefined || document.body.dataset.ready === 'failed'")
+    page.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_the_page_fits_on_a_phone_and_in_the_dark(browser: Any, folder: Path, width: int, scheme: str) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    window = Window(context.new_page(), folder).open()
+    for text in ("abcdefg", "b" * 300, "\n".join(["abc", "b" * 300, "a ß"])):
+        window.type(text)
+        assert window.page.evaluate("document.documentElement.scrollWidth") <= width
+    background = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, background[4:-1].split(","))) < 200) == (scheme == "dark")
+    assert window.complaints == []
+    context.close()
+
+
+def test_everything_is_reached_with_the_keyboard_and_has_a_name(window: Window) -> None:
+    window.open().type("abc\nbad")
+    reached = set()
+    for _ in range(20):
+        window.page.keyboard.press("Tab")
+        name = window.page.evaluate(
+            "(() => { const e = document.activeElement; "
+            "return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent; })()"
+        )
+        assert str(name).strip()
+        reached.add(str(name).strip())
+    assert {"Open a file …", "Download the answers", "light or dark theme"} <= reached
+    assert window.page.evaluate("document.querySelector('#text').labels.length") == 1

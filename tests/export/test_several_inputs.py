@@ -1,0 +1,264 @@
+"""Exports of a model with several inputs: two texts and two features, in every format that can hold them."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from glassformer.errors import EngineError, SettingsError
+from glassformer.export import export, load_format
+from glassformer.export.programs import describe_export
+from glassformer.export.rows import drawn_rows
+from glassformer.glassbox.trace import explain
+from glassformer.inference.translator import Translator
+from glassformer.settings import Settings
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import TrainingData
+from glassformer.text import learn_both
+from glassformer.text.inputs import compose, inputs_of
+from tests.export.conftest import TINY
+from tests.export.test_html_page import COMPARE, Window, browser  # noqa: F401
+from tests.export.test_texts import runner
+from tests.untrained import listening_model
+
+INPUTS = inputs_of(["lemma", "other"], ["tags", "language"])
+WORDS = ["bap", "dél", "kot", "bat dak", "léd"]
+TAGS = ["V;PST", "V;PRS;3", "V ; PTCP", "N;é"]
+
+
+def make_model(*, shared: bool = True) -> ModelFile:
+    """Return a model with random weights, whose answers depend on all inputs."""
+    generator = random.Random(2)
+    words, tags, languages = (partial(generator.choice, values) for values in (WORDS, TAGS, "xyz"))
+    pairs = [(compose([words(), words(), tags(), languages()]), words()) for _ in range(60)]
+    settings = Settings.model_validate(
+        {
+            "tokens": {"shared": shared, "source": {"kind": "characters"}, "target": {"kind": "characters"}},
+            "model": TINY | {"tied_embeddings": "all" if shared else "none"},
+            "data": {"max_source_length": 40},
+        }
+    )
+    source, target = learn_both(pairs, settings.tokens, INPUTS)
+    return replace(listening_model(settings, source, target, 4, sharp=4), data=TrainingData(longest_target=8))
+
+
+GIVEN = [
+    {"lemma": "bap", "other": "kot", "tags": "V;PST", "language": "x"},
+    {"lemma": "bap", "other": "kot", "tags": "V;PRS;3", "language": "x"},
+    {"lemma": "bap", "other": "kot", "tags": "V;PRS;3", "language": "y"},
+    {"lemma": "kot", "other": "bap", "tags": "V;PST", "language": "x"},
+    {"lemma": "de\u0301l", "other": " ", "tags": "V", "language": "z"},
+    {"lemma": "dél žq", "other": "<tags=V>", "tags": " V ;; FUT;e\u0301;", "language": "w"},
+    {"lemma": " ", "other": "", "tags": "V;PST", "language": "x"},
+]
+VALID = [one for one in GIVEN if one["other"].strip() or not one["lemma"].strip()]
+
+
+@pytest.fixture(scope="module")
+def model_file() -> ModelFile:
+    return make_model()
+
+
+@pytest.fixture(scope="module")
+def onnx_folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("onnx")
+    load_format("onnx").write(model_file, folder, "float32")
+    return folder
+
+
+def test_the_answers_depend_on_every_input(model_file: ModelFile) -> None:
+    found = Translator(model_file, device="cpu").translate(VALID[:4])
+    assert len({round(answer.score, 3) for answer in found}) == 4
+
+
+@pytest.mark.parametrize(("to", "shared"), [("onnx", False), ("ctranslate2", True), ("html", False)])
+def test_an_export_gives_the_answers_of_the_model(to: str, shared: bool, tmp_path: Path) -> None:
+    pytest.importorskip({"onnx": "onnxruntime", "ctranslate2": "ctranslate2", "html": "numpy"}[to])
+    exported_model = make_model(shared=shared)
+    exported_model.save(tmp_path / "model.safetensors")
+    answers = Translator(exported_model, device="cpu").translate(VALID)
+    rows = [(given, answer.text) for given, answer in zip(VALID, answers, strict=True)]
+    found = export(tmp_path / "model.safetensors", to, tmp_path / "out", rows=rows, precision="float32")
+    assert found.check.score_difference <= 1e-3
+    for search in found.check.searches:
+        assert search.rows >= len(VALID) + 3
+        assert search.equal + search.ties + search.other == search.rows
+        assert search.equal > 0.6 * search.rows
+
+
+def test_the_check_finds_symbols_that_are_swapped(
+    model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_file.save(tmp_path / "model.safetensors")
+
+    def describe_wrongly(model_file: ModelFile) -> Any:
+        text = json.dumps(describe_export(model_file)).replace('"PST"', '"_"')
+        return json.loads(text.replace('"PRS"', '"PST"').replace('"_"', '"PRS"'))
+
+    monkeypatch.setattr("glassformer.export.programs.describe_export", describe_wrongly)
+    with pytest.raises(EngineError, match="gives other answers"):
+        export(tmp_path / "model.safetensors", "onnx", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_hugging_face_is_refused_before_anything_is_written(model_file: ModelFile, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model_file.save(tmp_path / "model.safetensors")
+    with pytest.raises(SettingsError, match="a source has several inputs") as caught:
+        export(tmp_path / "model.safetensors", "huggingface", tmp_path / "out")
+    assert "tags (feature)" in str(caught.value.got)
+    assert "--to onnx" in str(caught.value.hint)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_drawn_rows_have_all_inputs_and_unknown_symbols(model_file: ModelFile) -> None:
+    rows = drawn_rows(model_file)
+    cells = [one for one in rows.given if isinstance(one, dict)]
+    assert {tuple(one) for one in cells} == {("lemma", "other", "tags", "language")}
+    assert len({one["tags"] for one in cells}) > 50
+    assert [row.name for row in rows.rows][-2:] == ["an unknown symbol of tags", "an unknown symbol of language"]
+
+
+# Runners
+
+
+def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onnx_folder: Path) -> None:
+    exported = runner("source").Export(runner("run").read_description(onnx_folder))
+    tokenizer = model_file.source_tokenizer
+    for given in VALID[:-1]:
+        source = compose(list(given.values()))
+        ids, unknown = exported.encode(exported.inputs.read_json(given))
+        assert (ids, unknown) == (tokenizer.frame(tokenizer.encode(source)), tokenizer.unknown(source))
+    assert exported.inputs.read_json(GIVEN[-1]) == ""
+    assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(GIVEN[0])
+
+
+programs = pytest.mark.parametrize("run", ["onnx"], indirect=True)
+LINES = b"bap\tkot\tV;PST\tx\n\nkot\tbap\tV;PST\tx\n"
+
+
+@programs
+def test_lines_have_all_inputs_between_tabs(run: Any, model_file: ModelFile) -> None:
+    found = run(model_file, LINES)
+    assert found.returncode == 0, found.stderr
+    first, second = (answer.text for answer in Translator(model_file, device="cpu").translate([GIVEN[0], GIVEN[3]]))
+    assert found.stdout.decode().split("\n") == [first, "", second, ""]
+    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in VALID).encode(), "--json", "--beam", "1")
+    expected = Translator(model_file, device="cpu").translate(VALID, num_beams=1)
+    assert [json.loads(line)["text"] for line in found.stdout.splitlines()] == [answer.text for answer in expected]
+
+
+NO_SOURCES = {
+    "bap\tkot\tV": r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3",
+    '"bap"': "expected a JSON object",
+    '{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}': "no input is called 'z'",
+    '{"lemma": "a", "other": "k", "tags": "V", "language": 1}': "expected a JSON object with a string for each",
+}
+
+
+@programs
+def test_a_line_that_is_no_source_is_named(run: Any, model_file: ModelFile) -> None:
+    for line, message in NO_SOURCES.items():
+        as_json = ["--json"] if line[0] in '"{' else []
+        blank = b'{"lemma": "", "other": "", "tags": "", "language": ""}\n' if as_json else b"\n"
+        found = run(model_file, blank + line.encode() + b"\n", *as_json)
+        assert (found.returncode, found.stdout) == (1, b"")
+        assert found.stderr.decode().startswith("error: line 2: ")
+        assert re.search(message, found.stderr.decode()), found.stderr
+
+
+@programs
+def test_a_row_without_an_input_is_left_empty(run: Any, model_file: ModelFile) -> None:
+    data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
+    found = run(model_file, data)
+    assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
+    noted = found.stderr.decode()
+    for reason in ("the feature 'tags' is empty", "the text 'other' is empty", "the input 'other' contains U+001F"):
+        assert reason in noted
+    given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
+    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
+    assert found.returncode == 4
+    reasons = [json.loads(line)["left_out"] for line in found.stdout.splitlines()]
+    assert reasons == ["the input 'language' is missing"] * 2
+
+
+# The page
+
+
+@pytest.fixture
+def window(browser: Any, model_file: ModelFile, tmp_path: Path) -> Iterator[Window]:  # noqa: F811
+    load_format("html").write(model_file, tmp_path, "float32")
+    opened = Window(browser.new_page(), tmp_path)
+    yield opened
+    opened.page.close()
+    assert opened.complaints == []
+
+
+@pytest.mark.browser
+def test_the_page_has_a_field_for_each_further_input(window: Window, model_file: ModelFile) -> None:
+    translator = Translator(model_file, device="cpu")
+    window.open()
+    assert window.page.inner_text("label[for=text]") == "lemma"
+    fields = window.page.locator(".source input[name]")
+    assert [field.get_attribute("name") for field in fields.all()] == ["input-other", "input-tags", "input-language"]
+    assert "symbols, with “;” between them: 3, N, PRS" in fields.nth(1).get_attribute("placeholder")
+    window.type("bap")
+    assert "The text “other” is empty" in window.answer
+    for name, cell in list(GIVEN[0].items())[1:]:
+        window.page.fill(f"input[name=input-{name}]", cell)
+    (right,) = translator.translate([GIVEN[0]])
+    window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text)}")
+    window.type("bap\n\nkot\tbap\tV;FUT\tx")
+    other = GIVEN[3] | {"tags": "V;FUT"}
+    assert [row[0] for row in window.table()] == [
+        "bap · other: kot · tags: V;PST · language: x",
+        "",
+        "kot · other: bap · tags: V;FUT · language: x",
+    ]
+    assert window.answers() == [right.text, "", translator.translate([other])[0].text]
+    assert "Not in the vocabulary: “<tags=FUT>”" in window.table()[2][1]
+    _, text = window.download("save-json")
+    sources = [json.loads(line)["source"] for line in text.splitlines()]
+    assert (sources[0], sources[2]) == (GIVEN[0], other)
+
+
+@pytest.mark.browser
+def test_programs_give_the_page_an_object(window: Window, model_file: ModelFile) -> None:
+    found = window.open().page.evaluate("(given) => glassformer.translate(given, 3)", [*VALID, {"lemma": "bap"}])
+    right = Translator(model_file, device="cpu").translate(VALID, num_beams=3)
+    assert [one["text"] for one in found[:-1]] == [one.text for one in right]
+    assert found[-1]["error"] == "the input “other” is missing"
+
+
+@pytest.mark.browser
+@pytest.mark.medium
+def test_the_glass_box_of_the_page_is_that_of_python(window: Window, model_file: ModelFile) -> None:
+    window.open()
+    trace = explain(model_file, GIVEN[0] | {"tags": "V;FUT;3"}, evidence=False, weights=True, num_beams=5)
+    source = compose(["bap", "kot", "V;FUT;3", "x"])
+    program = COMPARE.replace("plain = ({ text,", "plain = ({ inputs, text,").replace(
+        "    text, tr", "    inputs, text, tr"
+    )
+    found = window.page.evaluate(program, {"text": source, "beams": 5, "trace": trace.dumps()})
+    assert found["missing"] == []
+    assert found["largest"] < 1e-5
+    assert found["made"]["inputs"] == {"lemma": "bap", "other": "kot", "tags": "V;FUT;3", "language": "x"}
+    assert found["made"] == found["expected"]
+    window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 5})}")
+    window.page.wait_for_selector("body[data-checked='true']")
+    assert trace.translation in window.page.inner_text("#header")
+    window.page.fill("input[name=input-tags]", "V;PST")
+    with window.page.expect_navigation():
+        window.page.click("[data-key=ask]")
+    window.page.wait_for_selector("body[data-checked='true']")
+    assert window.page.input_value("input[name=input-tags]") == "V;PST"

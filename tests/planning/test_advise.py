@@ -1,0 +1,279 @@
+"""Zero configuration: the kinds of token that people would choose, room for every row, a reason for each choice."""
+
+from __future__ import annotations
+
+import random
+import string
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import given, settings as examples, strategies as st
+
+from glassformer.data.datasets import dates
+from glassformer.data.tables import Pair
+from glassformer.planning.advise import Advice, advise
+from glassformer.planning.recipes.overrides import flat, merge
+from glassformer.settings import Settings
+from glassformer.text.inputs import compose, inputs_of
+
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+
+
+def word(chance: random.Random, least: int = 2) -> str:
+    return "".join(chance.choices(SYLLABLES, k=chance.randint(least, 4)))
+
+
+def dates_table(n_rows: int = 500) -> list[Pair]:
+    return [Pair(*row) for row in dates(n_rows, seed=1)]
+
+
+def spellings_to_phones(n_rows: int = 400) -> list[Pair]:
+    """A word, and its sounds as words of one or two letters."""
+    chance = random.Random(1)
+    sounds = {"a": "ɑ", "e": "ɛ", "i": "iː", "o": "ɔ", "u": "uː"}
+    return [
+        Pair(w, " ".join(sounds.get(letter, letter) for letter in w)) for w in (word(chance) for _ in range(n_rows))
+    ]
+
+
+def commands(n_rows: int = 600) -> list[Pair]:
+    """A few words in any order, answered by a few other words."""
+    chance = random.Random(1)
+    verbs, ways, counts = ["walk", "run", "jump", "look"], ["left", "right"], ["once", "twice", "thrice"]
+    rows = []
+    for _ in range(n_rows):
+        verb, way, count = chance.choice(verbs), chance.choice(ways), chance.randrange(3)
+        acts = [f"TURN_{way.upper()} {verb.upper()}"] * (count + 1)
+        rows.append(Pair(f"{verb} {way} {counts[count]}", " ".join(acts)))
+    return rows
+
+
+def prose(n_rows: int = 1500) -> list[Pair]:
+    """Sentences with an open vocabulary."""
+    chance = random.Random(1)
+    rows = []
+    for _ in range(n_rows):
+        words = [word(chance, 1) for _ in range(chance.randint(4, 12))]
+        rows.append(Pair(" ".join(words) + ".", " ".join(w[::-1] for w in words) + "."))
+    return rows
+
+
+def hangul(n_rows: int = 400) -> list[Pair]:
+    """Words of syllables that are each one character of many hundreds, and their consonants and vowels."""
+    chance = random.Random(1)
+    words = [
+        "".join(chr(0xAC00 + chance.randrange(11_172)) for _ in range(chance.randint(1, 4))) for _ in range(n_rows)
+    ]
+    return [Pair(w, " ".join(unicodedata.normalize("NFD", w))) for w in words]
+
+
+def kinds(advice: Advice) -> tuple[str, str]:
+    tokens = advice.settings["tokens"]
+    return tokens["source"]["kind"], tokens["target"]["kind"]
+
+
+def inflected(n_rows: int = 600) -> list[Pair]:
+    """A few words, each with the name of a form, and that form."""
+    chance = random.Random(1)
+    stems = [word(chance, 3) for _ in range(60)]
+    forms = {"V;INF": "ar", "V;PST;1;SG": "uo", "V;PRS;2;PL": "imos", "V;FUT;3;SG": "era"}
+    return [
+        Pair(f"{stem}ar {form}", stem + forms[form])
+        for stem, form in ((chance.choice(stems), chance.choice(list(forms))) for _ in range(n_rows))
+    ]
+
+
+TABLES = {
+    "dates": (dates_table, ("characters", "characters")),
+    "spelling to phones": (spellings_to_phones, ("characters", "words")),
+    "commands": (commands, ("words", "words")),
+    "prose": (prose, ("subwords", "subwords")),
+    "forms of few words": (inflected, ("characters", "characters")),
+    "little prose": (lambda: prose(200), ("characters", "characters")),
+}
+
+
+def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
+    """On either side; accents alone are no reason."""
+    rows = hangul()
+    assert advise(rows).settings["tokens"]["source"]["normalization"] == "NFD"
+    turned_rows = [Pair(target.replace(" ", "-"), source) for source, target in rows]
+    turned = advise(turned_rows)
+    assert turned.settings["tokens"]["target"]["normalization"] == "NFD"
+    assert "normalization" not in turned.settings["tokens"]["source"]
+    shared = {"tokens": {"shared": True}}
+    Settings(**merge(advise(turned_rows, shared).settings, {"model": {"tied_embeddings": "all"}}, shared))
+
+
+def test_bleu_is_no_metric_for_short_targets() -> None:
+    """Subwords that were asked for: without four words BLEU is 0, even if all is right."""
+    given = {"tokens": {"source": {"kind": "subwords"}, "target": {"kind": "subwords"}}}
+    rows = [Pair(pair.source, pair.target[:3]) for pair in prose()]
+    assert advise(rows, given).settings["training"]["metric"] == "chrf"
+
+
+def test_sources_are_trimmed_where_none_has_white_space_at_its_ends() -> None:
+    clean, inputs = dates_table(), inputs_of(["day", "note"], [])
+    rows = [Pair(compose([pair.source, f"{pair.source} x"]), pair.target) for pair in clean]
+    for pairs, of in ((clean, ()), ([*clean[:-1], Pair(clean[-1].source, "May 5, 1518 ")], ()), (rows, inputs)):
+        assert advise(pairs, None, of).settings["tokens"]["source"]["trim"] is True
+    spaced = [*clean[:-1], Pair("1900-01-01 ", "x")]
+    for pairs, of in ((spaced, ()), ([*rows[:-1], Pair(compose(["1900 ", "x"]), "y")], inputs)):
+        assert "trim" not in advise(pairs, None, of).settings["tokens"]["source"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_kind_of_table_gets_its_tokens_a_reason_for_each_choice_and_room_for_every_row(name):
+    make, wanted = TABLES[name]
+    pairs = make()
+    advice = advise(pairs)
+    assert kinds(advice) == wanted
+    settings = Settings(**advice.settings)
+    values = flat(settings.model_dump())
+    assert len({choice.setting for choice in advice.choices}) == len(advice.choices)
+    assert all(choice.reason.strip() and values[choice.setting] == choice.value for choice in advice.choices)
+    judged = settings.training.metric, settings.decoding.length_alpha
+    assert judged == (("bleu", 1.0) if "subwords" in wanted else ("exact_match", 0.6))
+    for side, limit in ((0, settings.data.max_source_length), (1, settings.data.max_target_length)):
+        kind = (settings.tokens.source, settings.tokens.target)[side].kind
+        length = len if kind == "characters" else lambda text: len(text.split())
+        assert max(length(pair[side]) for pair in pairs) <= limit
+
+
+def test_subwords_share_a_vocabulary_only_where_the_alphabets_do():
+    same = Settings(**advise(prose()).settings)
+    assert same.tokens.shared
+    assert same.model.tied_embeddings == "all"
+    greek = str.maketrans("abcdefghijklmnopqrstuvwxyz", "αβψδεφγηιξκλμνοπϙρστθωςχυζ")
+    other = Settings(**advise([Pair(s, t.translate(greek)) for s, t in prose()]).settings)
+    assert not other.tokens.shared
+    assert other.model.tied_embeddings == "target"
+
+
+def test_larger_tables_get_larger_models_and_more_steps():
+    few, many = (Settings(**advise(dates_table() * times).settings) for times in (1, 400))
+    assert few.model.d_model < many.model.d_model
+    assert few.training.steps < many.training.steps
+    assert few.training.steps * 5 > many.training.validate_every
+
+
+@cache
+def names(n_rows: int, length: int = 8) -> list[str]:
+    """Words of any letters: hardly any four of them stand in a row twice."""
+    chance = random.Random(1)
+    return ["".join(chance.choices(string.ascii_lowercase, k=length)) for _ in range(n_rows)]
+
+
+@cache
+def open_rows() -> list[Pair]:
+    return [Pair(name, name.upper()) for name in names(6_000)]
+
+
+@cache
+def closed_rows() -> list[Pair]:
+    return dates_table(6_000)
+
+
+@cache
+def much_prose() -> list[Pair]:
+    """As long as the longest table of prose here, of 20,000 words; a shorter one is its start."""
+    chance = random.Random(1)
+    words = [(drawn, drawn[::-1]) for drawn in (word(chance, 1) for _ in range(20_000))]
+    rows = (zip(*chance.choices(words, k=chance.randint(4, 12)), strict=True) for _ in range(30_011))
+    return [Pair(" ".join(source) + ".", " ".join(target) + ".") for source, target in rows] * 10
+
+
+@cache
+def many_commands() -> list[Pair]:
+    return commands(20_011) * 10
+
+
+LEARNED = {  # steps, dropout and label smoothing
+    "open on both sides: 170 · ∛60,000": (open_rows, 6_700, 0.2, 0.1),
+    "open target": (lambda: [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(open_rows())], 6_700, 0.2, 0.1),
+    "many rows: 170 · ∛200,000": (lambda: [Pair(x, x) for x in names(20_000)], 10_000, 0.1, 0.1),
+    "long texts: no more than 20,000": (lambda: [Pair(x, x) for x in names(5_000, 400)], 20_000, 0.2, 0.1),
+    "dates and 300 names, 3 % new": (lambda: closed_rows() + open_rows()[:300], 8_000, 0.2, 0.1),
+    "dates and 100 names, 1 % new": (lambda: closed_rows() + open_rows()[:100], 1_300, 0.1, 0.0),
+    "few rows": (lambda: dates_table(3_000), 6_000, 0.3, 0.1),
+    "prose: 4.2 · 3 · √1,400,000": (lambda: much_prose()[:99_999], 15_000, 0.3, 0.1),
+    "much more: 2.5 · 3 · √4,200,000": (lambda: much_prose()[:300_000], 15_400, 0.2, 0.1),
+    "closed vocabularies: 4.2 · 1,300": (lambda: many_commands()[:20_000], 5_500, 0.1, 0.0),
+    "closed vocabularies: no more than 9,500 for that": (lambda: many_commands()[:100_000], 9_500, 0.1, 0.0),
+    "closed vocabularies: 3 · 3 · √1,200,000": (lambda: many_commands()[:200_000], 9_900, 0.1, 0.0),
+}
+
+
+@pytest.mark.parametrize(("make", "steps", "dropout", "smoothing"), LEARNED.values(), ids=LEARNED)
+def test_tables_in_which_new_spellings_keep_turning_up_are_learned_longer(make, steps, dropout, smoothing):
+    pairs = make()
+    advice = advise(pairs)
+    chosen = Settings(**advice.settings)
+    assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
+    reasons = {choice.setting: choice.reason for choice in advice.choices}
+    assert ("an open vocabulary" in reasons["training.steps"]) == (
+        len(pairs) >= 5_000 and chosen.tokens.source.kind == "characters" and smoothing > 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "tags", "width", "tokens", "steps"),
+    [
+        pytest.param(4_000, "V;PST;1;SG", 64, 4_096, 4_800, id="lemma and tags"),
+        pytest.param(4_999, "V;PST", 64, 4_096, 4_800, id="two symbols are tags"),
+        pytest.param(4_000, "lld", 128, 1_024, 6_000, id="one symbol, such as a language, is none: 4.6 · 1,300"),
+        pytest.param(100, "V;PST;1;SG", 64, 1_024, 2_400, id="few rows: 1,200 epochs of 2 batches"),
+        pytest.param(5_000, "V;PST;1;SG", 128, 1_024, 7_100, id="no longer few rows: 170 · ∛70,000"),
+    ],
+)
+def test_few_rows_of_words_with_tags_get_narrow_models_with_dropout_everywhere(n_rows, tags, width, tokens, steps):
+    chance = random.Random(1)
+    words = ["".join(chance.choices(string.ascii_lowercase, k=8)) for _ in range(n_rows)]
+    pairs = [Pair(compose([name, tags]), f"{name}uo") for name in words]
+    chosen = Settings(**advise(pairs, inputs=inputs_of(["lemma"], ["tags"])).settings)
+    assert (chosen.model.d_model, chosen.training.batch_tokens, chosen.training.steps) == (width, tokens, steps)
+    assert chosen.model.d_ff == 256
+    assert (chosen.model.dropout, chosen.training.label_smoothing) == ((0.3, 0.1) if n_rows < 5_000 else (0.2, 0.1))
+    assert chosen.model.copy_mechanism == (width == 64)
+    others = {chosen.model.attention_dropout, chosen.model.feed_forward_dropout}
+    assert others == {0.3 if width == 64 else 0}
+
+
+def test_what_is_not_in_the_source_is_not_copied():
+    words = [f"{i:b}".replace("0", "a").replace("1", "b") for i in range(300)]
+    for form_of, is_copied in ((str.lower, True), (str.upper, False)):
+        rows = [Pair(compose([word, "V;PST"]), form_of(word) + "uo") for word in words]
+        chosen = advise(rows, inputs=inputs_of(["lemma"], ["tags"])).settings
+        assert chosen["model"].get("copy_mechanism", False) is is_copied
+
+
+def test_only_what_may_be_learned_wholly_ends_when_every_answer_stays_right():
+    for make in (closed_rows, open_rows, dates_table, many_commands, prose):
+        chosen = Settings(**advise(make()).settings).training
+        assert chosen.patience_when_right == (3 if make is closed_rows else 0)
+
+
+def test_what_the_user_gave_wins_and_what_follows_from_it_follows():
+    given = {"training": {"steps": 37}, "model": {"d_model": 32}}
+    advice = advise(dates_table(), given)
+    settings = Settings(**merge(advice.settings, given))
+    assert settings.training.steps == 37
+    assert settings.model.d_model == 32
+    assert settings.training.warmup_steps <= 37
+    assert settings.training.validate_every <= 37
+
+
+@examples(max_examples=20)
+@given(st.lists(st.builds(Pair, st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=30)), min_size=2))
+def test_any_table_at_all_gets_a_valid_recipe(pairs):
+    advice = advise(pairs)
+    Settings(**advice.settings)
+    assert advise(pairs) == advice
+
+
+def test_the_order_of_rows_is_no_reason():
+    turned = [Pair(*(pair if i % 2 else pair[::-1])) for i, pair in enumerate(closed_rows())]
+    for pairs in (commands(), open_rows(), turned):
+        orders = pairs, pairs[1:] + pairs[:1], random.Random(2).sample(pairs, len(pairs))
+        assert len({str(advise(rows).settings) for rows in orders}) == 1

@@ -1,0 +1,206 @@
+"""The HTTP API: the answers of the library, limits, and errors in the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.errors import TextError
+from glassformer.glassbox.schema import Trace
+from glassformer.glassbox.trace import explain
+from glassformer.serve.api import create_app
+from glassformer.serve.limits import BODY_BYTES, TEXTS, Limits, error_body
+from glassformer.serve.served import Served, find_example
+from glassformer.storage.rundirectory import RunDirectory
+
+
+def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
+    found = client.get("/api/model").json()
+    assert found["model"] == str(served.path)
+    assert found["parameters"] == served.translator.model_file.n_parameters
+    assert found["example"] == "bca", "the commonest tokens"
+    assert found["weights_fit"] is True
+    limits = {"text": 10_000, "texts": 256, "edits": 32, "beams": 32}
+    assert found["limits"] == limits | {"bytes": 1_000_000, "seconds": 60, "waiting": 256}
+
+
+def test_translations_are_those_of_the_translator(client: TestClient, served: Served) -> None:
+    for options in ({"num_beams": 2}, {"num_return_sequences": 3}):
+        found = client.post("/api/translate", json={"texts": ["abc", "", "gfedcba"], **options}).json()
+        expected = served.translator.translate(["abc", "", "gfedcba"], **options)
+        assert found["translations"] == [answer.to_json() for answer in expected]
+
+
+def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(client: TestClient) -> None:
+    page = (Path(__file__).parents[2] / "docs/http-api.md").read_text(encoding="utf-8")
+    shown = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    translated, refused = (
+        client.post("/api/translate", json=body).json() for body in ({"texts": ["abc"]}, {"text": "abc"})
+    )
+    assert translated["translations"][0].keys() == shown[0]["translations"][0].keys()
+    assert refused == shown[1]
+
+
+def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
+    client: TestClient, served: Served
+) -> None:
+    found = client.post("/api/translate", json={"texts": ["abc", "", "gfe"], "prefix": "mih"}).json()["translations"]
+    assert [each["text"][:3] for each in found] == ["mih", "", "mih"]
+    refused = client.post("/api/translate", json={"texts": ["abc"], "prefix": "mxz"})
+    with pytest.raises(TextError) as caught:
+        served.translator.translate(["abc"], prefixes=["mxz"])
+    assert (refused.status_code, refused.json()) == (422, error_body(caught.value))
+
+
+def test_answers_over_http_are_of_the_given_form(client: TestClient, served: Served) -> None:
+    found = client.post("/api/translate", json={"texts": ["abc", ""], "choices": ["mih", "hi"]}).json()["translations"]
+    assert found[0] == served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json()
+    refused = client.post("/api/translate", json={"texts": ["abc"], "must_match": "(mih"})
+    assert (refused.status_code, refused.json()["error"]["what"]) == (400, "the pattern is not valid")
+    both = client.post("/api/translate", json={"texts": ["abc"], "must_match": "m", "choices": ["m"]})
+    assert both.status_code == 400
+
+
+def test_a_trace_is_that_of_explain(client: TestClient, served: Served) -> None:
+    answer = client.post("/api/trace", json={"text": "abc", "target": "hij", "num_beams": 2, "weights": True})
+    found = Trace.loads(answer.content)
+    wanted = explain(served.translator, "abc", target="hij", num_beams=2, weights=True)
+    assert found.provenance.model == str(served.path)
+    assert (found.search, found.tensors) == (wanted.search, wanted.tensors)
+    assert found.passed
+
+
+def test_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
+    edits = ["head decoder.0.cross 1 off", "token 1=g"]
+    found = Trace.loads(client.post("/api/whatif", json={"text": "abc", "edits": edits}).content)
+    assert found.difference == explain(served.translator, "abc", edits=edits).difference
+    assert found.edits == edits
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/api/trace", {"text": "  "}, 422, "there is nothing to explain"),
+        ("/api/trace", {"text": "a" * 2000}, 422, "longer than the model takes"),
+        ("/api/trace", {"text": "a" * 20_000}, 422, "does not fit: body.text"),
+        ("/api/trace", {"text": "a", "num_beams": 0}, 422, "does not fit: body.num_beams"),
+        ("/api/trace", {"text": "a", "beam": 3}, 422, "does not fit: body.beam"),
+        ("/api/trace", {}, 422, "does not fit: body.text"),
+        ("/api/trace", [1], 422, "does not fit: body"),
+        ("/api/translate", {"texts": [1]}, 422, "does not fit: body.texts.0"),
+        ("/api/whatif", {"text": "a", "edits": ["hed encoder.0.self 1 off"]}, 400, "cannot read the edit"),
+        ("/api/whatif", {"text": "a", "edits": []}, 422, "does not fit: body.edits"),
+        ("/api/translate", {"texts": ["a"] * (TEXTS + 1)}, 422, "does not fit: body.texts"),
+        ("/api/nothing", {}, 404, "there is nothing at POST /api/nothing"),
+        ("/api/model", {}, 405, "/api/model does not take POST"),
+    ],
+)
+def test_an_error_is_json_in_the_words_of_the_command_line(
+    client: TestClient, path: str, body: Any, status: int, words: str
+) -> None:
+    answer = client.post(path, json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["what"].endswith(words) or not words.startswith("does not")
+    assert words in answer.json()["error"]["what"]
+    if status == 405:
+        assert answer.headers["Allow"] == answer.json()["error"]["expected"] == "GET"
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"texts": ["\xff"]}', b"[" * 200_000])
+def test_a_body_that_is_not_json_is_refused_in_words(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/trace", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    error = answer.json()["error"]
+    assert "there is nothing at" not in error["what"]
+    assert error["expected"]
+    if body == b"{":
+        assert (error["what"], error["expected"]) == ("the body of the request is not JSON", "JSON in UTF-8")
+        assert error["got"].endswith("at character 1")
+
+
+@pytest.mark.parametrize(
+    ("headers", "got"), [({}, "no Content-Type"), ({"Content-Type": "text/plain"}, "'text/plain'")]
+)
+def test_json_that_is_not_declared_as_json_is_refused_with_the_header_to_send(
+    client: TestClient, headers: dict[str, str], got: str
+) -> None:
+    answer = client.post("/api/translate", content=b'{"texts": ["a"]}', headers=headers)
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert "Content-Type" in error["what"]
+    assert (error["got"], error["expected"]) == (got, "Content-Type: application/json")
+    assert "-H 'Content-Type: application/json'" in error["hint"]
+
+
+def test_a_body_that_is_too_large_is_refused(client: TestClient) -> None:
+    body = json.dumps({"texts": ["a" * (BODY_BYTES + 1)]}).encode()
+    for content in (body, iter([body[:9], body[9:]])):  # with and without its length
+        answer = client.post("/api/translate", content=content)
+        assert answer.status_code == 413
+        assert answer.json()["error"]["expected"] == "at most 1,000,000 bytes"
+
+
+def test_what_takes_too_long_is_ended_and_the_next_request_has_its_turn(model_path: Path) -> None:
+    limits = Limits(compute_seconds=1e-9, waiting=0)
+    with TestClient(create_app(Served.load(model_path, limits=limits, device="cpu")), "http://127.0.0.1") as client:
+        for path, body in (("translate", {"texts": ["abc"]}), ("trace", {"text": "abc"}), ("trace", {"text": "abc"})):
+            answer = client.post(f"/api/{path}", json=body)
+            assert answer.status_code == 504
+            assert answer.json()["error"]["kind"] == "TimeLimitError"
+            assert answer.json()["error"]["expected"] == "at most 1e-09 seconds"
+        assert client.get("/api/model").json()["limits"]["seconds"] == 1e-9
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "localhost:80:80", "localhost:x", ""],
+)
+def test_a_host_that_is_not_this_server_is_refused_in_json(client: TestClient, host: str) -> None:
+    answer = client.get("/api/health", headers={"Host": host})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["what"] == "the request names a host that is not this server"
+    assert (error["got"], error["expected"]) == (repr(host), "127.0.0.1, localhost")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"])
+def test_the_hosts_of_this_server_are_answered_with_any_port(served: Served, host: str) -> None:
+    with TestClient(create_app(served, hosts=["[::1]", "127.0.0.1", "localhost"])) as client:
+        assert client.get("/api/health", headers={"Host": host}).status_code == 200
+    with TestClient(create_app(served, hosts=["*"])) as client:
+        assert client.get("/api/health", headers={"Host": "any.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api/health", "/api/model", "/page/main.js", "/api/nothing", "/api/translate"])
+def test_head_is_answered_as_get_without_a_body(client: TestClient, path: str) -> None:
+    head, get = client.head(path), client.get(path)
+    own = {"x-request-id": ""}  # of each request
+    assert (head.status_code, {**head.headers} | own) == (get.status_code, {**get.headers} | own)
+    assert head.content == b""
+
+
+def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestClient) -> None:
+    page = client.get("/")
+    assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    assert page.headers["Content-Security-Policy"].endswith("; frame-ancestors 'none'")
+    assert client.get("/page/main.js").headers["Content-Type"].startswith("text/javascript")
+    assert client.get("/page/style.css").headers["Content-Type"].startswith("text/css")
+    for path in ("/page/nothing.js", "/page/../report.py", "/page/%2e%2e/report.py", "/docs"):
+        assert client.get(path).status_code == 404, path
+
+
+def test_openapi_describes_every_path(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) == {
+        f"/api/{name}" for name in ("health", "ready", "models", "model", "translate", "trace", "whatif")
+    }
+
+
+def test_the_example_is_the_first_held_out_row(served: Served, tmp_path: Path) -> None:
+    RunDirectory(tmp_path).write_held_out([("two", "x"), ("one", "y")])
+    assert find_example(tmp_path / "model.safetensors", served.translator) == "two"

@@ -1,0 +1,90 @@
+"""Several models in one server: a request names one, and they compute in turns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.cli.serve import _check, _named
+from glassformer.errors import UsageError
+from glassformer.serve.api import create_app
+from glassformer.serve.served import Served, load_models
+from glassformer.storage.modelfile import ModelFile
+
+
+@pytest.fixture(scope="module")
+def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Served]:
+    other = tmp_path_factory.mktemp("other") / "other.safetensors"
+    file = ModelFile.load(model_path)
+    for tensor in file.tensors.values():
+        tensor *= -1
+    file.save(other)
+    return load_models({"one": model_path, "other": other}, example="gfe", device="cpu")
+
+
+@pytest.fixture
+def client(models: list[Served]) -> Iterator[TestClient]:
+    with TestClient(create_app(*models), "http://127.0.0.1") as found:
+        yield found
+
+
+def test_the_names_are_listed_and_each_model_describes_itself(client: TestClient, models: list[Served]) -> None:
+    n_parameters = models[0].translator.model_file.n_parameters
+    listed = [{"name": name, "parameters": n_parameters} for name in ("one", "other")]
+    assert client.get("/api/models").json() == {"models": listed}
+    for query, served, example in (
+        ("", models[0], "gfe"),
+        ("?model=one", models[0], "gfe"),
+        ("?model=other", models[1], "bca"),
+    ):
+        found = client.get(f"/api/model{query}").json()
+        assert (found["name"], found["model"], found["example"]) == (served.name, str(served.path), example)
+
+
+def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, models: list[Served]) -> None:
+    assert models[0].worker is models[1].worker
+    expected = [served.translator.translate(["abc"])[0] for served in models]
+    assert expected[0] != expected[1]
+    for name, answer in ((None, expected[0]), ("one", expected[0]), ("other", expected[1])):
+        body = {} if name is None else {"model": name}
+        found = client.post("/api/translate", json={"texts": ["abc"], **body}).json()["translations"][0]
+        assert (found["text"], found["score"]) == (answer.text, answer.score)
+        trace = client.post("/api/trace", json={"text": "abc", **body}).json()
+        assert trace["provenance"]["model"] == str(models[name == "other"].path)
+        changed = client.post("/api/whatif", json={"text": "abc", "edits": ["causal off"], **body}).json()
+        assert changed["provenance"]["model_hash"] == trace["provenance"]["model_hash"]
+
+
+def test_a_model_that_is_not_served_is_404_with_the_names(client: TestClient) -> None:
+    body = {"model": "../secret", "text": "abc", "texts": ["abc"], "edits": ["causal off"]}
+    fields = {"translate": ("texts",), "trace": ("text",), "whatif": ("text", "edits")}
+    answers = [client.get("/api/model?model=../secret")]
+    for route, names in fields.items():
+        answers.append(client.post(f"/api/{route}", json={name: body[name] for name in ("model", *names)}))
+    for answer in answers:
+        assert answer.status_code == 404
+        error = answer.json()["error"]
+        assert (error["got"], error["expected"]) == ("'../secret'", "one, other")
+
+
+def test_a_model_has_the_name_of_its_run_its_file_or_the_one_that_is_given(model_path: Path, tmp_path: Path) -> None:
+    run, file, odd = tmp_path / "french", tmp_path / "german.safetensors", tmp_path / "a=b"
+    for folder in (run, odd):
+        folder.mkdir()
+        shutil.copy(model_path, folder / "model.safetensors")
+    shutil.copy(model_path, file)
+    names = {run: "french", run / "model.safetensors": "french", file: "german", odd: "a=b", f"fr={run}": "fr"}
+    assert {given: _named(str(given))[0] for given in names} == names
+    assert _named(f"fr={run}")[1] == run
+
+
+def test_two_models_of_one_name_and_an_ensemble_of_several_are_refused(model_path: Path) -> None:
+    with pytest.raises(UsageError, match="two models have the same name") as caught:
+        _check([_named(f"one={model_path}")] * 2, None, None)
+    assert "OTHER=" in str(caught.value)
+    with pytest.raises(UsageError, match="an ensemble is one model"):
+        _check([_named(f"{name}={model_path}") for name in "ab"], None, [model_path])

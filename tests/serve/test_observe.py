@@ -1,0 +1,104 @@
+"""What a server records: request ids, safe headers, metrics, and a log without texts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from glassformer.errors import NotFiniteError
+from glassformer.serve.api import create_app
+from glassformer.serve.observe import SAFE
+from glassformer.serve.served import Served
+
+
+def metrics_of(client: TestClient) -> dict[tuple[str, ...], float]:
+    """The value of each sample, by its name and the values of its labels."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+
+
+def test_metrics_count_requests_texts_and_joint_computations(client: TestClient, served: Served) -> None:
+    client.post("/api/translate", json={"texts": ["abc", "gfe"]})
+    client.post("/api/translate", json={"texts": ["a" * 2000]})
+    client.get("/api/nothing/of/this/name")
+    client.request("BREW", "/page/main.js")
+    while not served.worker.is_idle:
+        time.sleep(0.01)
+    found = metrics_of(client)
+    assert found["glassformer_requests_total", "POST", "/api/translate", "200"] == 1
+    assert found["glassformer_requests_total", "POST", "/api/translate", "422"] == 1
+    assert found["glassformer_requests_total", "GET", "other", "404"] == 1
+    assert found["glassformer_requests_total", "other", "/page", "405"] == 1
+    assert found["glassformer_texts_total", "model"] == 2
+    assert found[("glassformer_batch_requests_count",)] == 2
+    assert found[("glassformer_wait_seconds_count",)] == 2
+    assert found[("glassformer_waiting_requests",)] == 0
+    assert found[("process_resident_memory_bytes",)] > 0
+
+
+def test_each_answer_has_the_id_of_its_request(client: TestClient) -> None:
+    assert (
+        client.get("/api/health", headers={"X-Request-ID": "trace:1.a-b_c"}).headers["X-Request-ID"] == "trace:1.a-b_c"
+    )
+    made = [client.get("/api/health", headers={"X-Request-ID": given}).headers["X-Request-ID"] for given in ("", "a b")]
+    assert len({*made, "a b"}) == 3
+
+
+def test_every_answer_has_safe_headers(client: TestClient) -> None:
+    for path in ("/", "/api/health", "/api/nothing", "/metrics", "/page/main.js"):
+        headers = client.get(path).headers
+        assert {name.decode(): value.decode() for name, value in SAFE}.items() <= dict(headers).items()
+        assert "server" not in headers
+
+
+def test_the_log_has_a_line_of_json_for_each_request_and_no_texts(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.get("/api/health")  # nothing is logged unless that is enabled
+    with caplog.at_level(logging.INFO, "glassformer.serve.access"):
+        client.post("/api/translate?note=secret", json={"texts": ["abc", "gfe"]}, headers={"X-Request-ID": "1"})
+        client.post("/api/trace", json={"text": "aaaaaaaaaaaaaabcx", "target": "hijk"}, headers={"X-Request-ID": "2"})
+        client.get("/secret", headers={"X-Request-ID": "3"})
+    lines = [json.loads(message) for message in caplog.messages]
+    shown = [(line["id"], line["method"], line["route"], line["status"], line.get("texts")) for line in lines]
+    assert shown == [
+        ("1", "POST", "/api/translate", 200, 2),
+        ("2", "POST", "/api/trace", 200, None),
+        ("3", "GET", "other", 404, None),
+    ]
+    assert all(line["milliseconds"] >= 0 and line["time"].endswith("+00:00") for line in lines)
+    assert [line.get("model") for line in lines] == ["model", "model", None]
+    assert not any(text in caplog.text for text in ("abc", "gfe", "hij", "secret"))
+
+
+def test_an_exception_that_nobody_expected_is_500_in_json_and_logged_with_its_request(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("unexpected")
+
+    with TestClient(create_app(served), "http://127.0.0.1") as client:
+        monkeypatch.setattr(served.translator, "translate", fail)
+        answer = client.post("/api/translate", json={"texts": ["abc"]}, headers={"X-Request-ID": "7"})
+        assert (answer.status_code, answer.json()["error"]["got"]) == (500, "request 7")
+        assert answer.headers["X-Frame-Options"] == "DENY"
+        monkeypatch.undo()
+        assert client.post("/api/translate", json={"texts": ["abc"]}).status_code == 200
+    assert "request 7 failed" in caplog.text
+    assert "RuntimeError: unexpected" in caplog.text
+
+
+def test_an_error_of_the_model_is_500_in_the_words_of_the_command_line(
+    served: Served, monkeypatch: pytest.MonkeyPatch, client: TestClient
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise NotFiniteError.at(0, "nan")
+
+    monkeypatch.setattr(served.translator, "translate", fail)
+    answer = client.post("/api/translate", json={"texts": ["abc"]})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")

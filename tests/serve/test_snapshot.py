@@ -1,0 +1,81 @@
+"""A server answers from the model that it loaded, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.serve.api import create_app
+from glassformer.serve.served import CHANGED, Served
+from glassformer.storage.modelfile import ModelFile
+from glassformer.training.train import train
+from tests.chaos.conftest import PAIRS, SETTINGS
+
+TEXT = PAIRS[0][0]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    chosen = SETTINGS.model_copy(update={"data": SETTINGS.data.model_copy(update={"valid_fraction": 0.2})})
+    train(PAIRS, chosen, folder, device="cpu").finish()
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A run of its own."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def client_of(run: Path) -> TestClient:
+    return TestClient(create_app(Served.load(run, device="cpu")), "http://127.0.0.1")
+
+
+def answers(client: TestClient) -> dict[str, Any]:
+    trace = client.post("/api/trace", json={"text": TEXT, "history": True}).json()
+    translated = client.post("/api/translate", json={"texts": [TEXT]}).json()["translations"][0]
+    return {
+        "translated": (translated["text"], round(translated["score"], 3)),
+        "traced": (trace["translation"], round(trace["search"]["beam"]["answers"][0]["score"], 3)),
+        "hash": trace["provenance"]["model_hash"],
+        "history": trace["training"],
+        "errors": trace["errors"],
+        "notices": trace["notices"],
+    }
+
+
+def write_in_place(model: Path) -> None:
+    whole = model.read_bytes()
+    os.utime(model, (1, 1))
+    model.write_bytes(whole)
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda model: ModelFile.load(model).save(model), write_in_place])
+def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is_left_out(
+    run: Path, change: Callable[[Path], None]
+) -> None:
+    with client_of(run) as client:
+        before = answers(client)
+        assert before["traced"] == before["translated"]
+        assert before["history"]["validations"]
+        assert before["errors"]["rows"] > 0
+        assert before["notices"] == []
+        change(run / "model.safetensors")
+        after = answers(client)
+    assert after == before | {"history": None, "errors": None, "notices": [CHANGED]}
+
+
+def test_a_damaged_history_of_the_same_model_is_an_error(run: Path) -> None:
+    with client_of(run) as client:
+        (run / "history.jsonl").write_text("not json\n")
+        answer = client.post("/api/trace", json={"text": TEXT, "history": True})
+        assert answer.status_code == 500
+        assert answer.json()["error"]["what"] == "cannot read the history of the run"
+        assert client.post("/api/trace", json={"text": TEXT}).status_code == 200
