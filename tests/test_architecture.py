@@ -207,7 +207,7 @@ WITH_TORCH = (
     *("runtime.devices", "runtime.processes", "fast", "paper.copying", "paper.model", "training"),
     *("storage.checkpoints", "storage.weights", "glassbox.pytorch", "export.agreement"),
     *(f"inference.engines.{name}" for name in ("attention", "tensors", "torch", "torch_cached")),
-    *(f"planning.{name}" for name in ("demo", "plan", "resume")),
+    *(f"planning.{name}" for name in ("demo", "notices", "plan", "resume")),
 )
 """Modules and packages that may import PyTorch when they are imported. What translates and reads works without it."""
 

@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from glassformer import GlassformerError, Translator, evaluate, explain, plan
 from glassformer.data.datasets import dates
+from glassformer.planning.notices import notices_of
 from glassformer.serve.api import create_app
 from glassformer.serve.served import Served
 from glassformer.settings import DecodingSettings
@@ -109,7 +110,7 @@ def test_the_same_notices_are_given(tmp_path, house, name):
     arguments, words = NOTICES[name]
     python = {key: str(house.leaking) if value == "LEAKING" else dict(value) for key, value in arguments.items()}
     python["overrides"] = TINY | python.get("overrides", {})
-    notices = [notice.text for notice in plan(house.table, tmp_path / "run", **python).notices]
+    notices = [notice.text for notice in notices_of(plan(house.table, tmp_path / "run", **python))]
     assert len(notices) >= 2  # the first row of each table, and what is meant here
     tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
     given = (str(house.leaking) if word == "LEAKING" else word for word in words)

@@ -9,6 +9,7 @@ import torch
 from glassformer.errors import TableError
 from glassformer.inference.translator import Translator
 from glassformer.planning.grow import grow_model
+from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import plan
 from glassformer.settings import SideSettings
 from glassformer.storage.modelfile import TARGET_IDS, ModelFile
@@ -47,7 +48,7 @@ def test_old_ids_stay_and_new_characters_get_the_next_ones(old, tmp_path):
     for one, two in zip((before.source_tokenizer, before.target_tokenizer), planned.prepared.tokenizers, strict=True):
         assert two.vocabulary.pieces[: len(one)] == one.vocabulary.pieces
         assert two.vocabulary.specials == one.vocabulary.specials
-    notices = [notice.text for notice in planned.notices if notice.kind == "new tokens"]
+    notices = [notice.text for notice in notices_of(planned) if notice.kind == "new tokens"]
     if before.settings.tokens.shared:
         assert notices == ["2 new characters in the shared vocabulary, with the mean of the other embeddings: 'ö', 'ж'"]
     else:
@@ -55,7 +56,7 @@ def test_old_ids_stay_and_new_characters_get_the_next_ones(old, tmp_path):
             "1 new character in the source vocabulary, with the mean of the other embeddings: 'ж'",
             "1 new character in the target vocabulary, with the mean of the other embeddings: 'ö'",
         ]
-    assert not any(notice.kind == "unknown tokens" for notice in planned.notices)
+    assert not any(notice.kind == "unknown tokens" for notice in notices_of(planned))
 
 
 def test_logits_of_old_tokens_and_old_answers_are_unchanged_before_training(old, tmp_path):
@@ -120,7 +121,7 @@ def test_subwords_name_the_characters_that_they_lack(tmp_path):
     pairs = [*PAIRS, *((f"{source}ж", target) for source, target in PAIRS[:10])]
     (notice,) = (
         notice
-        for notice in plan(pairs, tmp_path / "run", init=tmp_path / "old").notices
+        for notice in notices_of(plan(pairs, tmp_path / "run", init=tmp_path / "old"))
         if notice.kind in ("new tokens", "unknown tokens")
     )
     assert notice.text.endswith("source tokens to train on are not in the vocabulary, and become <unk>: 'ж' (10)")

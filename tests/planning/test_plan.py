@@ -9,6 +9,7 @@ import pytest
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
 from glassformer.errors import ColumnError, RunError, SettingsError, TextError
+from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import Plan, plan
 from glassformer.settings import DataSettings
 from tests.cli.conftest import write_csv
@@ -58,7 +59,7 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         valid=table,
         overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
     )
-    notices = {notice.kind: notice for notice in planned.notices}
+    notices = {notice.kind: notice for notice in notices_of(planned)}
     assert notices.keys() == {
         "first row",
         "reading",
@@ -72,7 +73,7 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
         "longer answers are cut off"
     )
-    assert "'source' | 'target'" in next(n.text for n in planned.notices if n.table == str(guessed))
+    assert "'source' | 'target'" in next(n.text for n in notices_of(planned) if n.table == str(guessed))
     assert notices["also trained on"].text.startswith("48 of the 48 rows of")  # the others are too long
     assert notices["also trained on"].table == str(table)
     assert notices["audit"].text == (
@@ -85,15 +86,16 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
     rows = [(f"word{i}", "abcde"[i % 5]) for i in range(50)]
     words = {"tokens.source.kind": "words"}
     planned = plan(rows, tmp_path / "run", overrides=words)
-    (text,) = (notice.text for notice in planned.notices if notice.kind == "unknown held-out")
+    (text,) = (notice.text for notice in notices_of(planned) if notice.kind == "unknown held-out")
     assert text == (
         "5 of 5 held-out sources have words that are not in the vocabulary (5 of 5), so that validation says little: "
         "choose tokens.source.kind=characters, or hold out other rows with --valid"
     )
     for given in ({}, {"overrides": words, "valid": rows[:20]}, {"overrides": words | {"data.valid_fraction": 0}}):
-        assert "unknown held-out" not in {notice.kind for notice in plan(rows, tmp_path / "run", **given).notices}
+        assert "unknown held-out" not in {notice.kind for notice in notices_of(plan(rows, tmp_path / "run", **given))}
     one_new = [(f"{source} {'neu' if not i else source}", "ä" if i < 2 else "b") for i, (source, _) in enumerate(rows)]
-    noticed = plan([(f"{s} {s}", t) for s, t in rows], tmp_path / "run", overrides=words, valid=one_new[:4]).notices
+    planned = plan([(f"{s} {s}", t) for s, t in rows], tmp_path / "run", overrides=words, valid=one_new[:4])
+    noticed = list(notices_of(planned))
     assert [notice.text[:32] for notice in noticed if notice.kind == "unknown held-out"] == [
         "2 of 4 held-out targets have cha"
     ]

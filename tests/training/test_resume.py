@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from glassformer.errors import ModelFileError, RunError, SettingsError
+from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import _digest, plan
 from glassformer.planning.resume import describe_environment
 from glassformer.storage.checkpoints import RESUME_FORMAT
@@ -68,7 +69,7 @@ def test_a_run_stopped_before_its_first_checkpoint_begins_again(tmp_path, monkey
     with broken, pytest.raises(KeyboardInterrupt):
         stopped.finish()
     planned = plan(PAIRS, tmp_path / "stopped", resume=True)
-    assert [notice.kind for notice in planned.notices if notice.kind != "new tokens"] == ["no checkpoint"]
+    assert [notice.kind for notice in notices_of(planned) if notice.kind != "new tokens"] == ["no checkpoint"]
     Run(planned, "cpu").finish()
     assert digest(tmp_path / "stopped") == digest(tmp_path / "whole")
 
@@ -96,7 +97,7 @@ def test_when_the_newest_checkpoint_is_damaged_the_run_continues_from_the_one_be
     else:
         interrupted.resume.write_bytes(content)
     planned = plan(PAIRS, interrupted.path, resume=True)
-    (notice,) = (notice for notice in planned.notices if notice.kind == "damaged checkpoint")
+    (notice,) = (notice for notice in notices_of(planned) if notice.kind == "damaged checkpoint")
     assert notice.text.startswith("the newest checkpoint is damaged (")
     assert notice.text.endswith("the run continues from the one before it, after step 12")
     for event in Run(planned, "cpu"):
@@ -147,10 +148,10 @@ def test_other_versions_are_allowed_and_named(interrupted):
         parts["environment"] |= {"torch": "1.0", "processes": "2"}
 
     tensors, parts = read_tensors(interrupted.resume, RESUME_FORMAT)
-    assert plan(PAIRS, interrupted.path, resume=True).notices == ()
+    assert list(notices_of(plan(PAIRS, interrupted.path, resume=True))) == []
     change(parts)
     write_tensors(interrupted.resume, RESUME_FORMAT, tensors, parts)
-    (notice,) = plan(PAIRS, interrupted.path, resume=True).notices
+    (notice,) = notices_of(plan(PAIRS, interrupted.path, resume=True))
     assert notice.kind == "environment"
     assert notice.text.startswith("the run was computed with processes 2, torch 1.0, and continues with processes 1, ")
     assert ": allowed, but its weights may differ by rounding" in notice.text

@@ -11,6 +11,7 @@ from glassformer.errors import TextError, UsageError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
+from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import plan
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.weights import build_model
@@ -161,7 +162,7 @@ def test_a_model_to_start_from_gets_new_symbols_and_answers_as_before(run, tmp_p
     source = planned.prepared.source_tokenizer
     tags, language = source.inputs[1:]
     assert (tags.symbols, language.symbols) == (("PRS", "PST", "V", "PL"), ("a", "b", "c"))
-    told = [notice.text for notice in planned.notices if notice.kind == "new tokens"]
+    told = [notice.text for notice in notices_of(planned) if notice.kind == "new tokens"]
     assert told[0] == "2 new symbols of features: '<tags=PL>', '<language=c>'"
     assert planned.start is not None
     cells = compose(["bap", "V;PST", "b"])
@@ -212,5 +213,5 @@ def test_a_run_from_a_model_begins_again_with_the_columns_of_its_own_recipe(run,
     next(events)
     events.close()  # killed before its first checkpoint
     again = plan(table, out, resume=True)
-    assert [notice.kind for notice in again.notices if notice.kind == "no checkpoint"]
+    assert [notice.kind for notice in notices_of(again) if notice.kind == "no checkpoint"]
     assert again.settings == started.settings

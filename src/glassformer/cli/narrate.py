@@ -66,6 +66,8 @@ def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | Non
 
 def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) -> None:
     """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
+    from glassformer.planning.notices import notices_of
+
     for table in (planned.table, planned.valid, planned.test):
         if table is not None:
             print_reading(reporter, table)
@@ -77,7 +79,7 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
     if planned.choices:
         rows = [(choice.setting, str(choice.value), choice.reason) for choice in planned.choices]
         reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
-    for notice in planned.notices:
+    for notice in notices_of(planned):
         if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "sample"):
             reporter.print(notice.text)
         elif notice.kind not in ("first row", "reading"):  # printed with their table

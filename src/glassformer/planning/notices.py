@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from glassformer.data.prepare import MAX_UNKNOWN, Prepared
 from glassformer.data.rows import first_row_note
-from glassformer.data.tables import Table
 from glassformer.errors import counted
 from glassformer.planning.audit import quick_audit
 from glassformer.planning.grow import unknown_text
+from glassformer.planning.plan import Plan
+from glassformer.planning.resume import Notice
 from glassformer.text import Tokenizer
 
 
-@dataclass(frozen=True)
-class Notice:
-    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a resumed run."""
-
-    kind: str
-    text: str
-    table: str
-
-
-def notices_of(table: Table, valid: Table | None, test: Table | None, prepared: Prepared) -> Iterator[Notice]:
-    """Yield what a user should know about the tables and their tokens before the run."""
+def notices_of(planned: Plan) -> Iterator[Notice]:
+    """Yield what a user should know before a run: about its decisions, its tables and their tokens."""
+    yield from planned.decided
+    table, valid, test, prepared = planned.table, planned.valid, planned.test, planned.prepared
     for read in (table, valid, test):
         if read is not None and (text := first_row_note(read)):
             yield Notice("first row", text, read.path)

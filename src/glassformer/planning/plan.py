@@ -1,6 +1,6 @@
 """The plan of a run: every decision before it begins.
 
-    planned = plan("pairs.csv", "run")      planned.settings, .choices, .notices
+    planned = plan("pairs.csv", "run")      planned.settings, .choices, .prepared
     for event in Run(planned): ...          nothing is written before the first event
 
 `train(…)` is the short form. Command line and Python get the same answers and refusals from here.
@@ -20,6 +20,7 @@ import numpy as np
 
 from glassformer.data.cleaning import clean
 from glassformer.data.column_settings import settings_of, settings_of_model
+from glassformer.data.corpus import Tokenizers
 from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.splits import TrainedSources
@@ -30,42 +31,28 @@ from glassformer.inference.encoding import encode_sources
 from glassformer.planning.advise import Choice, advise
 from glassformer.planning.grow import grow_model, new_token_texts
 from glassformer.planning.memory import check_training_fits
-from glassformer.planning.notices import Notice, notices_of
 from glassformer.planning.recipes.overrides import check_settings, flat, merge, nested
-from glassformer.planning.resume import (
-    Resumed,
-    check_tables,
-    differences,
-    got_and_expected,
-    init_of,
-    recipe_of_run,
-    resume_run,
-)
+from glassformer.planning.resume import Beginning, Notice, Resumed, begin_again, check_tables
 from glassformer.runtime.processes import Processes
 from glassformer.settings import DataSettings, Settings
-from glassformer.storage.checkpoints import is_before_first
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import ModelFile, tokenizers_from_dict, tokenizers_to_dict
 from glassformer.storage.rundirectory import RunDirectory
-from glassformer.text import Tokenizer
 from glassformer.text.inputs import listed
 
 SET_BY_USER = "set by you"
-BEGINS_AGAIN = (
-    "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
-)
 
 
 @dataclass(frozen=True)
 class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
-    `resumed` is what a run of one model that is resumed continues from; `members` is the number of models.
+    `resumed` is what a run of one model that is resumed continues from; `members` is the number of models. `decided`
+    are the notices about these decisions (`notices_of` has those about the tables, too).
     """
 
     settings: Settings
     choices: tuple[Choice, ...]
-    notices: tuple[Notice, ...]
     prepared: Prepared
     directory: RunDirectory
     table: Table
@@ -74,6 +61,7 @@ class Plan:
     start: ModelFile | None = None
     init: str | None = None
     resumed: Resumed | None = None
+    decided: tuple[Notice, ...] = ()
     members: int = 1
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
@@ -118,66 +106,69 @@ def plan(
         complete, given = None, check_settings(nested(overrides or {}))
 
     def decide() -> Plan:
-        nonlocal complete, given, init, overwrite
-        resumed, notices = None, tuple[Notice, ...]()
         if resume:
-            _check_resume(directory, members, replaces=init is not None or overwrite)
-            if members > 1:
-                complete, init = _members_begun(directory, given), init_of(directory.recipe)
-                given = complete.model_dump()
-            elif is_before_first(directory):
-                begun = recipe_of_run(directory.recipe)
-                complete, init = Settings(**merge(begun.model_dump(), given)), init_of(directory.recipe)
-                given, overwrite = complete.model_dump(), True
-                notices = (Notice("no checkpoint", BEGINS_AGAIN, str(directory.path)),)
-            else:
-                resumed = resume_run(directory, given, processes)
-                given, notices = resumed.settings.model_dump(), resumed.notices
-        elif processes.is_first:
-            directory.check_free(overwrite=overwrite)
-        start = None if init is None else ModelFile.load(local_model(init))
-        given = merge(given, settled := _settled_by(start, given, init))
-        table, given = _read_table(pairs, given, start)
-        data = DataSettings(**given.get("data", {}))
-        held_out, tested = (None if other is None else read_like(table, other, data) for other in (valid, test))
-        tokenizers = _tokenizers_of(start, table)
-        if resumed is not None:
-            settings, choices = Settings(**given), tuple[Choice, ...]()
-            check_tables(resumed.saved, table, held_out, directory.resume)
-            tokenizers = tokenizers_from_dict(resumed.saved.tokenizers)
-        elif complete is not None:
-            settings, choices = Settings(**merge(complete.model_dump(), settled, {"data": given.get("data", {})})), ()
+            beginning = begin_again(directory, given, members, processes, replaces=init is not None or overwrite)
         else:
-            advice = advise(table.pairs, given, table.inputs)
-            settings = Settings(**merge(advice.settings, given))
-            choices = tuple(_choices(advice.choices, given, has_start=start is not None))
-        check_training_fits(settings, "cpu")  # before rows are prepared for it
-        earlier = None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
-        if resumed is not None:
-            earlier = TrainedSources.load(directory.sources) if directory.sources.exists() else None
-        prepared = prepare(table, settings, held_out, tokenizers, tested, earlier, grow=start is not None)
-        if start is not None:
-            new = new_token_texts(start, prepared.tokenizers)
-            notices = (*notices, *(Notice("new tokens", text, table.path) for text in new))
-            start = grow_model(start, *prepared.tokenizers)
-        if tested is not None:  # an error for a row that the model would not take
-            encode_sources(tested.sources, tested.locations, prepared.source_tokenizer, settings)
-        if not resume:
-            _check_metric(settings, prepared, table if held_out is None else held_out)
-        return Plan(
-            settings,
-            choices,
-            (*notices, *notices_of(table, held_out, tested, prepared)),
-            *(prepared, directory, table, held_out, tested),
-            start=start,
-            init=None if init is None else str(init),
-            resumed=resumed,
-            members=members,
-            overwrite=overwrite,
-            processes=processes,
-        )
+            if processes.is_first:
+                directory.check_free(overwrite=overwrite)
+            beginning = Beginning(given, complete, init, overwrite=overwrite)
+        return _decide(directory, beginning, processes, pairs=pairs, valid=valid, test=test, members=members)
 
     return decide() if processes.count == 1 else processes.agree(decide, _digest)
+
+
+def _decide(
+    directory: RunDirectory,
+    beginning: Beginning,
+    processes: Processes,
+    *,
+    pairs: Given,
+    valid: Given | None,
+    test: Given | None,
+    members: int,
+) -> Plan:
+    """Read the tables, settle the settings, and prepare the rows of a run."""
+    start = None if beginning.init is None else ModelFile.load(local_model(beginning.init))
+    settled = _settled_by(start, beginning)
+    table, given = _read_table(pairs, merge(beginning.given, settled), start)
+    data = DataSettings(**given.get("data", {}))
+    valid_table = None if valid is None else read_like(table, valid, data)
+    test_table = None if test is None else read_like(table, test, data)
+    settings, choices = _settings(table, beginning, given, settled)
+    check_training_fits(settings, "cpu")  # before rows are prepared for it
+    if beginning.resumed is not None:
+        saved = beginning.resumed.saved
+        check_tables(saved, table, valid_table, directory.resume)
+        tokenizers: Tokenizers | None = tokenizers_from_dict(saved.tokenizers)
+        earlier = TrainedSources.load(directory.sources) if directory.sources.exists() else None
+    else:
+        tokenizers = _tokenizers_of(start, table)
+        earlier = None if start is None else TrainedSources.of_model(start.path, start.data.sources_digest)
+    prepared = prepare(table, settings, valid_table, tokenizers, test_table, earlier, grow=start is not None)
+    notices = list(beginning.notices)
+    if start is not None:
+        notices += [Notice("new tokens", text, table.path) for text in new_token_texts(start, prepared.tokenizers)]
+        start = grow_model(start, *prepared.tokenizers)
+    if test_table is not None:  # an error for a row that the model would not take
+        encode_sources(test_table.sources, test_table.locations, prepared.source_tokenizer, settings)
+    if not beginning.is_resumed:
+        _check_metric(settings, prepared, table if valid_table is None else valid_table)
+    return Plan(
+        settings,
+        choices,
+        prepared,
+        directory,
+        table,
+        valid_table,
+        test_table,
+        start=start,
+        init=None if beginning.init is None else str(beginning.init),
+        resumed=beginning.resumed,
+        decided=tuple(notices),
+        members=members,
+        overwrite=beginning.overwrite,
+        processes=processes,
+    )
 
 
 def _digest(planned: Plan) -> dict[str, str]:
@@ -200,45 +191,35 @@ def _digest(planned: Plan) -> dict[str, str]:
 # Settings
 
 
-def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> None:
-    """Raise UsageError for arguments that exclude `resume`, and for another number of models than was begun."""
-    what, has_members = "", directory.members.is_dir()
-    if replaces:
-        what = "resume excludes init and overwrite: a run that is resumed keeps its weights and its files"
-        hint = "leave them out to continue the run, or leave out resume to start a new one"
-    elif directory.recipe.exists() and has_members != (members > 1):
-        what = "the run has several models" if has_members else "it is a run of one model"
-        hint = "members: the number that it was begun with"
-    if what:
-        raise UsageError(what, where=str(directory.path), hint=hint)
+def _settings(
+    table: Table, beginning: Beginning, given: Mapping[str, Any], settled: Mapping[str, Any]
+) -> tuple[Settings, tuple[Choice, ...]]:
+    """Return the settings of a run, and the choices of those that are advised from its table."""
+    if beginning.resumed is not None:
+        return Settings(**given), ()
+    if beginning.complete is not None:
+        return Settings(**merge(beginning.complete.model_dump(), settled, {"data": given.get("data", {})})), ()
+    advice = advise(table.pairs, given, table.inputs)
+    choices = _choices(advice.choices, given, has_start=bool(settled))
+    return Settings(**merge(advice.settings, given)), tuple(choices)
 
 
-def _members_begun(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
-    """Return the settings that members were begun with. Raises UsageError for changes of them."""
-    before = recipe_of_run(directory.recipe)
-    if changed := differences(before, Settings(**merge(before.model_dump(), given))):
-        what = "the settings of members cannot change when they are resumed"
-        where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
-        raise UsageError(what, where=where, hint=hint, **got_and_expected(changed))
-    return before
-
-
-def _settled_by(start: ModelFile | None, given: Mapping[str, Any], init: object) -> dict[str, Any]:
+def _settled_by(start: ModelFile | None, beginning: Beginning) -> dict[str, Any]:
     """The tokens and the shape of the model to start from. Raises UsageError when others were given."""
     if start is None:
         return {}
     settled = start.settings.model_dump(include={"tokens", "model"})
     for section, settings in settled.items():
-        if merge(settings, given.get(section, {})) != settings:
+        if merge(settings, beginning.given.get(section, {})) != settings:
             raise UsageError(
                 f"the model to start from has other settings in {section!r}, which cannot change",
-                where=str(init),
+                where=str(beginning.init),
                 hint=f"leave out every setting {section}.…, or train without init",
             )
     return settled
 
 
-def _tokenizers_of(start: ModelFile | None, table: Table) -> tuple[Tokenizer, Tokenizer] | None:
+def _tokenizers_of(start: ModelFile | None, table: Table) -> Tokenizers | None:
     """The tokenizers of the model to start from. Raises UsageError when the table has other inputs than the model."""
     if start is None:
         return None

@@ -15,16 +15,27 @@ from typing import Any
 from glassformer.data.prepare import tables_of
 from glassformer.data.tables import Table
 from glassformer.errors import RunError, SettingsError, UsageError
-from glassformer.planning.notices import Notice
 from glassformer.planning.recipes.overrides import flat, merge, read_recipe
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
-from glassformer.storage.checkpoints import SavedRun, read_resume
+from glassformer.storage.checkpoints import SavedRun, is_before_first, read_resume
 from glassformer.storage.rundirectory import RunDirectory
 
 DIGITS = 12  # of a fingerprint that is shown
 CHANGEABLE = {f"training.{name}" for name in ("steps", "max_minutes", "patience", "patience_when_right", "precision")}
 """The settings that can change when a run is resumed."""
+BEGINS_AGAIN = (
+    "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
+)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A notice before a run: `kind` for programs, `text` for people, and the path of its table, or of a resumed run."""
+
+    kind: str
+    text: str
+    table: str
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,68 @@ class Resumed:
     settings: Settings
     changes: tuple[str, ...]
     notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """From what a run begins, or goes on.
+
+    `given` are settings over what is advised; with `complete`, all settings, nothing is. `init` is the model to start
+    from, `resumed` what a run of one model continues from.
+    """
+
+    given: Mapping[str, Any]
+    complete: Settings | None = None
+    init: str | Path | None = None
+    overwrite: bool = False
+    is_resumed: bool = False
+    resumed: Resumed | None = None
+    notices: tuple[Notice, ...] = ()
+
+
+def begin_again(
+    directory: RunDirectory, given: Mapping[str, Any], members: int, processes: Processes, *, replaces: bool
+) -> Beginning:
+    """Decide how the run in a directory goes on, with the settings that are given now.
+
+    A run without a checkpoint begins again, with its recipe. Raises UsageError for arguments that exclude `resume` (its
+    weights or files would be replaced: `replaces`), and for settings that cannot change; RunError for a run that cannot
+    be resumed.
+    """
+    _check_resume(directory, members, replaces=replaces)
+    if members > 1:
+        settings = _settings_of_members(directory, given)
+        return Beginning(settings.model_dump(), settings, init_of(directory.recipe), is_resumed=True)
+    if is_before_first(directory):
+        settings = Settings(**merge(recipe_of_run(directory.recipe).model_dump(), given))
+        notice = Notice("no checkpoint", BEGINS_AGAIN, str(directory.path))
+        init = init_of(directory.recipe)
+        return Beginning(settings.model_dump(), settings, init, overwrite=True, is_resumed=True, notices=(notice,))
+    resumed = resume_run(directory, given, processes)
+    return Beginning(resumed.settings.model_dump(), is_resumed=True, resumed=resumed, notices=resumed.notices)
+
+
+def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> None:
+    """Raise UsageError for arguments that exclude `resume`, and for another number of models than was begun."""
+    what, has_members = "", directory.members.is_dir()
+    if replaces:
+        what = "resume excludes init and overwrite: a run that is resumed keeps its weights and its files"
+        hint = "leave them out to continue the run, or leave out resume to start a new one"
+    elif directory.recipe.exists() and has_members != (members > 1):
+        what = "the run has several models" if has_members else "it is a run of one model"
+        hint = "members: the number that it was begun with"
+    if what:
+        raise UsageError(what, where=str(directory.path), hint=hint)
+
+
+def _settings_of_members(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
+    """Return the settings that members were begun with. Raises UsageError for changes of them."""
+    before = recipe_of_run(directory.recipe)
+    if changed := differences(before, Settings(**merge(before.model_dump(), given))):
+        what = "the settings of members cannot change when they are resumed"
+        where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
+        raise UsageError(what, where=where, hint=hint, **got_and_expected(changed))
+    return before
 
 
 def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Processes) -> Resumed:
