@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import importlib
+import json
 import os
 import random
 import subprocess
@@ -10,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from numpy.typing import NDArray
 from glassformer.export import load_format
 from glassformer.export.html import store
 from glassformer.export.programs import Answer
-from glassformer.inference.translator import Translator
+from glassformer.inference.translator import Source, Translator
 from glassformer.settings import Settings, SideSettings
 from glassformer.storage.modelfile import ModelFile, join
 from glassformer.storage.records import Calibration, TrainingData
@@ -40,7 +43,6 @@ ALPHABET = "abcdefgh é▁<>os"
 WORDS = ["ab cd", "the cat", "a cat sat", "cd ef gh", "the end", "ab ab", "é ▁ x", "cats and cats", "the cats sat"]
 PROGRAMS = {"onnx": "onnxruntime", "ctranslate2": "ctranslate2"}
 """The formats with a `run.py`, and the library that it needs."""
-KINDS = ("characters", "words", "bytes", "bpe", "unigram")
 
 
 def make_model(*, members: int = 1, seed: int = 1, **options: Any) -> ModelFile:
@@ -144,6 +146,45 @@ def restored(tensors: Mapping[str, NDArray[Any]], precision: str) -> dict[str, N
         numbers = stored.astype(np.float32)
         found[name] = numbers if scales is None else numbers * scales[:, None]
     return found
+
+
+class Exported:
+    """An exported folder, run in this process by what its `run.py` imports."""
+
+    def __init__(self, folder: Path) -> None:
+        names = ("run", "engine", "lines", "source", "text")
+        saved = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+        sys.path.insert(0, str(folder))
+        try:
+            self.runner = importlib.import_module("engine")
+            self.lines = importlib.import_module("lines")
+            self.export = self.lines.Export(importlib.import_module("run").read_description(folder))
+        finally:
+            sys.path.remove(str(folder))
+            for name in names:
+                sys.modules.pop(name, None)
+            sys.modules.update(saved)
+        self.model = self.runner.Engine(self.export, SimpleNamespace(threads=1, device="cpu"))
+
+    def encode(self, text: str) -> list[int]:
+        return self.export.encode(text)[0]
+
+    def answer(self, sources: Sequence[Source], num_beams: int) -> list[Answer]:
+        rows = [self.lines.read_row(self.export, 1, json.dumps(source), as_json=True) for source in sources]
+        return [
+            Answer(self.export.target.decode(one.ids), tuple(one.ids), one.score, one.finished, one.rank_score)
+            for one in self.lines.answered(rows, self.model, num_beams)
+        ]
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check runs no `run.py`: its process takes longer to start than to answer."""
+
+    def run_answers(command: Sequence[Any], sources: Sequence[Source]) -> list[Answer]:
+        return Exported(command[1].parent).answer(sources, int(command[-1]))
+
+    monkeypatch.setattr("glassformer.export.programs.run_answers", run_answers)
 
 
 BLOCKER = """

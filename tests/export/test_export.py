@@ -88,8 +88,7 @@ def test_one_wrong_answer_is_an_error_that_names_its_row(
 def test_an_answer_to_an_empty_text_is_an_error(tiny: ModelFile):
     checker = checker_of(tiny)
     answers = both_searches(tiny, checker)
-    blank = checker.rows.texts.index("")
-    answers[0][blank] = answers[0][0]
+    answers[0][checker.rows.texts.index("")] = answers[0][0]
     with pytest.raises(EngineError, match="other answers"):
         checker.check(answers, "same", exact=True)
 
@@ -140,11 +139,11 @@ def test_a_lower_precision_tells_the_metric_and_refuses_garbage(tiny: ModelFile)
         checker.check([[wrong] * len(found) for found in answers], "same", exact=False)
 
 
-def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(tmp_path: Path):
-    model_file = make_model()
-    model_file.save(tmp_path / "model.safetensors")
+@pytest.mark.usefixtures("in_process")
+def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(tiny: ModelFile, tmp_path: Path):
+    tiny.save(tmp_path / "model.safetensors")
     run = RunDirectory(tmp_path)
-    drawn = drawn_rows(model_file)
+    drawn = drawn_rows(tiny)
     assert len(drawn.rows) == ROWS + len(EDGES)
     assert len(set(drawn.texts)) > ROWS / 2
     run.write_held_out([("ab", "x")] * 1200)
@@ -155,15 +154,12 @@ def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(tmp_path: Path
         run.read_held_out()
 
 
-def test_rows_that_the_model_does_not_take_are_left_out():
+def test_rows_that_the_model_does_not_take_are_left_out_and_none_are_no_check():
     model_file = make_model(side={"unknown": False})
     rows = pair_rows([("ab", "x"), ("ab" * 30, "x"), ("ж", "x")], ["1", "2", "3"], "rows", model_file)
     assert rows.texts == ["ab", "", "<eos>"]
-
-
-def test_rows_of_which_the_model_takes_none_are_no_check():
     with pytest.raises(UsageError, match="takes no text of the rows"):
-        pair_rows([("ab" * 30, "x")], ["1"], "rows", make_model())
+        pair_rows([("ab" * 30, "x")], ["1"], "rows", model_file)
 
 
 def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tmp_path: Path):
@@ -179,15 +175,6 @@ def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tm
         export(path, "ctranslate2", out)
     assert (out / "mine.txt").read_text() == "keep"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["model.safetensors", "out"]
-
-
-def test_a_failed_check_leaves_nothing(tiny: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    tiny.save(tmp_path / "model.safetensors")
-    broken = replace(load_format("ctranslate2"), answer=lambda *_: run_answers(["false"], ["a"]))
-    monkeypatch.setattr("glassformer.export.load_format", lambda _: broken)
-    with pytest.raises(EngineError, match="does not run"):
-        export(tmp_path / "model.safetensors", "ctranslate2", tmp_path / "out")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_what_a_killed_export_left_is_removed_by_the_next_one_and_a_live_one_is_not(tmp_path: Path):
@@ -240,3 +227,6 @@ def test_what_is_not_an_answer_is_an_error():
     for bad in ("x", "[]", "3", good.replace("ids", "id"), good.replace("[1]", "1")):
         with pytest.raises(EngineError, match="not an answer"):
             read_answers(bad.encode())
+    for command, what in (("false", "the exported model does not run"), ("true", "the exported model lost a text")):
+        with pytest.raises(EngineError, match=what):
+            run_answers([command], ["a"])

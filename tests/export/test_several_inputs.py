@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from glassformer.errors import EngineError, SettingsError
+from glassformer.errors import EngineError
 from glassformer.export import export, load_format
 from glassformer.export.programs import describe_export
 from glassformer.export.rows import drawn_rows
@@ -40,13 +40,9 @@ def make_model(*, shared: bool = True) -> ModelFile:
     generator = random.Random(2)
     words, tags, languages = (partial(generator.choice, values) for values in (WORDS, TAGS, "xyz"))
     pairs = [(compose([words(), words(), tags(), languages()]), words()) for _ in range(60)]
-    settings = Settings.model_validate(
-        {
-            "tokens": {"shared": shared, "source": {"kind": "characters"}, "target": {"kind": "characters"}},
-            "model": TINY | {"tied_embeddings": "all" if shared else "none"},
-            "data": {"max_source_length": 40},
-        }
-    )
+    tokens = {"shared": shared, "source": {"kind": "characters"}, "target": {"kind": "characters"}}
+    shape = TINY | {"tied_embeddings": "all" if shared else "none"}
+    settings = Settings.model_validate({"tokens": tokens, "model": shape, "data": {"max_source_length": 40}})
     source, target = learn_both(pairs, settings.tokens, INPUTS)
     return replace(listening_model(settings, source, target, 4, sharp=4), data=TrainingData(longest_target=8))
 
@@ -69,16 +65,14 @@ def model_file() -> ModelFile:
 
 
 @pytest.fixture(scope="module")
-def onnx_folder(model_file: ModelFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("onnxruntime")
-    folder = tmp_path_factory.mktemp("onnx")
-    load_format("onnx").write(model_file, folder, "float32")
-    return folder
+def exported(model_file: ModelFile) -> Any:
+    """The export of the model, as its programs read it."""
+    return runner("source").Export(json.loads(json.dumps(describe_export(model_file))))
 
 
 def test_the_answers_depend_on_every_input(model_file: ModelFile) -> None:
-    found = Translator(model_file, device="cpu").translate(VALID[:4])
-    assert len({round(answer.score, 3) for answer in found}) == 4
+    answers = Translator(model_file, device="cpu").translate(VALID[:4])
+    assert len({round(answer.score, 3) for answer in answers}) == 4
 
 
 @pytest.mark.parametrize(("to", "shared"), [("onnx", False), ("ctranslate2", True), ("html", False)])
@@ -96,6 +90,7 @@ def test_an_export_gives_the_answers_of_the_model(to: str, shared: bool, tmp_pat
         assert search.equal > 0.6 * search.rows
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_check_finds_symbols_that_are_swapped(
     model_file: ModelFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,16 +106,6 @@ def test_the_check_finds_symbols_that_are_swapped(
     assert not (tmp_path / "out").exists()
 
 
-def test_hugging_face_is_refused_before_anything_is_written(model_file: ModelFile, tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    model_file.save(tmp_path / "model.safetensors")
-    with pytest.raises(SettingsError, match="a source has several inputs") as caught:
-        export(tmp_path / "model.safetensors", "huggingface", tmp_path / "out")
-    assert "tags (feature)" in str(caught.value.got)
-    assert "--to onnx" in str(caught.value.hint)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-
-
 def test_drawn_rows_have_all_inputs_and_unknown_symbols(model_file: ModelFile) -> None:
     rows = drawn_rows(model_file)
     cells = [one for one in rows.given if isinstance(one, dict)]
@@ -132,64 +117,50 @@ def test_drawn_rows_have_all_inputs_and_unknown_symbols(model_file: ModelFile) -
 # Runners
 
 
-def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, onnx_folder: Path) -> None:
-    exported = runner("source").Export(runner("run").read_description(onnx_folder))
-    tokenizer = model_file.source_tokenizer
+def test_the_ids_of_a_source_are_those_of_the_package(model_file: ModelFile, exported: Any) -> None:
+    tokenizer, inputs = model_file.source_tokenizer, exported.inputs
     for given in VALID[:-1]:
         source = compose(list(given.values()))
-        ids, unknown = exported.encode(exported.inputs.read_json(given))
+        ids, unknown = exported.encode(inputs.read_json(given))
         assert (ids, unknown) == (tokenizer.frame(tokenizer.encode(source)), tokenizer.unknown(source))
-    assert exported.inputs.read_json(GIVEN[-1]) == ""
-    assert exported.inputs.read_line("bap\tkot\tV;PST\tx") == exported.inputs.read_json(GIVEN[0])
+    assert inputs.read_json(GIVEN[-1]) == inputs.read_line(" ") == ""
 
 
-programs = pytest.mark.parametrize("run", ["onnx"], indirect=True)
-LINES = b"bap\tkot\tV;PST\tx\n\nkot\tbap\tV;PST\tx\n"
-
-
-@programs
+@pytest.mark.parametrize("run", ["onnx"], indirect=True)
 def test_lines_have_all_inputs_between_tabs(run: Any, model_file: ModelFile) -> None:
-    found = run(model_file, LINES)
-    assert found.returncode == 0, found.stderr
+    done = run(model_file, b"bap\tkot\tV;PST\tx\n\nbap\tkot\t;\tx\nkot\tbap\tV;PST\tx\n")
     first, second = (answer.text for answer in Translator(model_file, device="cpu").translate([GIVEN[0], GIVEN[3]]))
-    assert found.stdout.decode().split("\n") == [first, "", second, ""]
-    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in VALID).encode(), "--json", "--beam", "1")
-    expected = Translator(model_file, device="cpu").translate(VALID, num_beams=1)
-    assert [json.loads(line)["text"] for line in found.stdout.splitlines()] == [answer.text for answer in expected]
+    assert (done.returncode, done.stdout.decode().split("\n")) == (4, [first, "", "", second, ""])
+    assert "row 3 (the feature 'tags' is empty)" in done.stderr.decode()
 
 
-NO_SOURCES = {
-    "bap\tkot\tV": r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3",
-    '"bap"': "expected a JSON object",
-    '{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}': "no input is called 'z'",
-    '{"lemma": "a", "other": "k", "tags": "V", "language": 1}': "expected a JSON object with a string for each",
-}
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("bap\tkot\tV", r"expected 4 cells between tabs \(lemma, other, tags, language\), got 3"),
+        ('"bap"', "expected a JSON object"),
+        ('{"lemma": "a", "other": "k", "tags": "V", "language": "x", "z": "1"}', "no input is called 'z'"),
+        ('{"lemma": "a", "language": 1}', "expected a JSON object with a string for each of lemma, other, tags, lan"),
+    ],
+)
+def test_a_line_that_is_no_source_is_an_error(exported: Any, line: str, message: str) -> None:
+    with pytest.raises(runner().InputError, match=message):
+        exported.read(line, as_json=line[0] in '"{')
 
 
-@programs
-def test_a_line_that_is_no_source_is_named(run: Any, model_file: ModelFile) -> None:
-    for line, message in NO_SOURCES.items():
-        as_json = ["--json"] if line[0] in '"{' else []
-        blank = b'{"lemma": "", "other": "", "tags": "", "language": ""}\n' if as_json else b"\n"
-        found = run(model_file, blank + line.encode() + b"\n", *as_json)
-        assert (found.returncode, found.stdout) == (1, b"")
-        assert found.stderr.decode().startswith("error: line 2: ")
-        assert re.search(message, found.stderr.decode()), found.stderr
-
-
-@programs
-def test_a_row_without_an_input_is_left_empty(run: Any, model_file: ModelFile) -> None:
-    data = b"bap\tkot\t;\tx\nbap\tkot\tV;PST\tx\nbap\t \tV\tx\nbap\tk\x1ft\tV\tx\n"
-    found = run(model_file, data)
-    assert (found.returncode, [bool(line) for line in found.stdout.split(b"\n")]) == (4, [False, True, *3 * [False]])
-    noted = found.stderr.decode()
-    for reason in ("the feature 'tags' is empty", "the text 'other' is empty", "the input 'other' contains U+001F"):
-        assert reason in noted
-    given = [GIVEN[0] | {"language": None}, {name: cell for name, cell in GIVEN[0].items() if name != "language"}]
-    found = run(model_file, "".join(f"{json.dumps(one)}\n" for one in given).encode(), "--json")
-    assert found.returncode == 4
-    reasons = [json.loads(line)["left_out"] for line in found.stdout.splitlines()]
-    assert reasons == ["the input 'language' is missing"] * 2
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("bap\tkot\t;\tx", "the feature 'tags' is empty"),
+        ("bap\t \tV\tx", "the text 'other' is empty"),
+        ("bap\tk\x1ft\tV\tx", "the input 'other' contains U+001F"),
+        (json.dumps(GIVEN[0] | {"language": None}), "the input 'language' is missing"),
+        ('{"lemma": "a", "other": "k", "tags": "V"}', "the input 'language' is missing"),
+    ],
+)
+def test_a_row_without_an_input_is_left_empty(exported: Any, line: str, reason: str) -> None:
+    with pytest.raises(runner("source").LeftOutError, match=re.escape(reason)):
+        exported.read(line, as_json=line[0] == "{")
 
 
 # The page
@@ -220,11 +191,8 @@ def test_the_page_has_a_field_for_each_further_input(window: Window, model_file:
     window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text)}")
     window.type("bap\n\nkot\tbap\tV;FUT\tx")
     other = GIVEN[3] | {"tags": "V;FUT"}
-    assert [row[0] for row in window.table()] == [
-        "bap · other: kot · tags: V;PST · language: x",
-        "",
-        "kot · other: bap · tags: V;FUT · language: x",
-    ]
+    sources = ["bap · other: kot · tags: V;PST · language: x", "", "kot · other: bap · tags: V;FUT · language: x"]
+    assert [row[0] for row in window.table()] == sources
     assert window.answers() == [right.text, "", translator.translate([other])[0].text]
     assert "Not in the vocabulary: “<tags=FUT>”" in window.table()[2][1]
     _, text = window.download("save-json")
@@ -234,10 +202,11 @@ def test_the_page_has_a_field_for_each_further_input(window: Window, model_file:
 
 @pytest.mark.browser
 def test_programs_give_the_page_an_object(window: Window, model_file: ModelFile) -> None:
-    found = window.open().page.evaluate("(given) => glassformer.translate(given, 3)", [*VALID, {"lemma": "bap"}])
-    right = Translator(model_file, device="cpu").translate(VALID, num_beams=3)
-    assert [one["text"] for one in found[:-1]] == [one.text for one in right]
-    assert found[-1]["error"] == "the input “other” is missing"
+    sources = [*VALID, {"lemma": "bap"}]
+    *answers, refused = window.open().page.evaluate("(given) => glassformer.translate(given, 3)", sources)
+    expected = Translator(model_file, device="cpu").translate(VALID, num_beams=3)
+    assert [answer["text"] for answer in answers] == [answer.text for answer in expected]
+    assert refused["error"] == "the input “other” is missing"
 
 
 @pytest.mark.browser

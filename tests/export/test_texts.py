@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import glassformer.export
-from glassformer.errors import TextError
 from glassformer.export.html import joined
 from glassformer.export.programs import SHARED
 from glassformer.glassbox.report import data_url, modules
@@ -120,30 +119,21 @@ def test_odd_texts_have_the_ids_of_the_package_and_its_special_tokens(kind: str)
         check_text(kind, text)
 
 
-@settings(max_examples=40, deadline=None)
-@given(text=texts)
+@settings(max_examples=15, deadline=None)
+@given(text=texts, numbers=st.lists(st.integers(0, 2**16), max_size=20))
 @pytest.mark.parametrize("kind", ALL)
-def test_any_text_has_the_ids_of_the_package_and_they_the_same_text(kind: str, text: str) -> None:
+def test_any_text_has_the_ids_of_the_package_and_any_ids_its_text(kind: str, text: str, numbers: list[int]) -> None:
     check_text(kind, text)
-
-
-@settings(max_examples=20, deadline=None)
-@given(data=st.data())
-@pytest.mark.parametrize("kind", ALL)
-def test_any_ids_have_the_text_of_the_package(kind: str, data: st.DataObject) -> None:
     ours, theirs = both(kind)
-    ids = data.draw(st.lists(st.integers(0, len(ours) - 1), max_size=20))
+    ids = [number % len(ours) for number in numbers]
     assert theirs.decode(ids) == ours.decode(ids)
 
 
 @pytest.mark.parametrize(("kind", "named"), [("characters", "character 'z'"), ("words", "word 'zap'")])
 def test_without_unk_an_unknown_token_is_named(kind: str, named: str) -> None:
     ours = learn(["the cat"], SideSettings.model_validate({"kind": kind, "unknown": False}))
-    theirs = runner().Tokenizer(ours.to_dict())
-    with pytest.raises(TextError, match=named):
-        ours.encode("the zap")
     with pytest.raises(runner().InputError, match=f"the {named} is not in the vocabulary, which has no <unk>"):
-        theirs.encode("the zap")
+        runner().Tokenizer(ours.to_dict()).encode("the zap")
 
 
 def test_a_lone_surrogate_is_named() -> None:

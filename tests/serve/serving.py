@@ -21,14 +21,7 @@ from typing import Any, NamedTuple
 
 GUARD = 600  # seconds after which a test that waits gives up; on an idle machine no server here takes 10
 FILES = 256
-IMPORTED = [
-    "__main__",
-    "torch",
-    "uvicorn",
-    "glassformer.cli",
-    "glassformer.serve.api",
-    "glassformer.serve.served",
-]
+IMPORTED = ["__main__", "torch", "uvicorn", "glassformer.cli", "glassformer.serve.api"]
 
 
 class Running(NamedTuple):
@@ -41,8 +34,8 @@ class Running(NamedTuple):
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
 
-    def get(self, path: str = "/api/health") -> Any:
-        return json.loads(self.text(path))
+    def get(self) -> Any:
+        return json.loads(self.text("/api/health"))
 
     def text(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:
@@ -93,9 +86,9 @@ def started(target: Callable[..., None], *arguments: Any) -> Iterator[Running]:
             process.join()
 
 
-def running(model: Path, files: int = FILES, **limits: Any) -> contextlib.AbstractContextManager[Running]:
+def running(model: Path, **limits: Any) -> contextlib.AbstractContextManager[Running]:
     """A server with few files, that says its port only."""
-    return started(_serve, model, files, limits)
+    return started(_serve, model, limits)
 
 
 def commanded(*words: object) -> contextlib.AbstractContextManager[Running]:
@@ -110,7 +103,7 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], said: str) ->
     target(*arguments)
 
 
-def _serve(model: Path, files: int, limits: dict[str, Any]) -> None:
+def _serve(model: Path, limits: dict[str, Any]) -> None:
     import resource
 
     from glassformer.serve import run
@@ -118,7 +111,7 @@ def _serve(model: Path, files: int, limits: dict[str, Any]) -> None:
     from glassformer.serve.limits import Limits
     from glassformer.serve.served import Served
 
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     served = Served.load(model, limits=Limits(**limits), device="cpu")
     listening = run.listen("127.0.0.1", 0)
     sys.stderr.write(f"{listening.getsockname()[1]}\n")

@@ -36,13 +36,11 @@ def test_the_names_are_listed_and_each_model_describes_itself(client: TestClient
     n_parameters = models[0].translator.model_file.n_parameters
     listed = [{"name": name, "parameters": n_parameters} for name in ("one", "other")]
     assert client.get("/api/models").json() == {"models": listed}
-    for query, served, example in (
-        ("", models[0], "gfe"),
-        ("?model=one", models[0], "gfe"),
-        ("?model=other", models[1], "bca"),
-    ):
-        found = client.get(f"/api/model{query}").json()
-        assert (found["name"], found["model"], found["example"]) == (served.name, str(served.path), example)
+    one, other = models
+    for query, served, example in (("", one, "gfe"), ("?model=one", one, "gfe"), ("?model=other", other, "bca")):
+        described = client.get(f"/api/model{query}").json()
+        assert (described["name"], described["example"]) == (served.name, example)
+        assert described["model"] == str(served.path)
 
 
 def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, models: list[Served]) -> None:
@@ -60,15 +58,12 @@ def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, mo
 
 
 def test_a_model_that_is_not_served_is_404_with_the_names(client: TestClient) -> None:
-    body = {"model": "../secret", "text": "abc", "texts": ["abc"], "edits": ["causal off"]}
-    fields = {"translate": ("texts",), "trace": ("text",), "whatif": ("text", "edits")}
-    answers = [client.get("/api/model?model=../secret")]
-    for route, names in fields.items():
-        answers.append(client.post(f"/api/{route}", json={name: body[name] for name in ("model", *names)}))
-    for answer in answers:
-        assert answer.status_code == 404
+    text = {"text": "abc"}
+    bodies = {"translate": {"texts": ["abc"]}, "trace": text, "whatif": text | {"edits": ["causal off"]}}
+    posted = [client.post(f"/api/{route}", json=body | {"model": "../secret"}) for route, body in bodies.items()]
+    for answer in (client.get("/api/model?model=../secret"), *posted):
         error = answer.json()["error"]
-        assert (error["got"], error["expected"]) == ("'../secret'", "one, other")
+        assert (answer.status_code, error["got"], error["expected"]) == (404, "'../secret'", "one, other")
 
 
 def test_a_model_has_the_name_of_its_run_its_file_or_the_one_that_is_given(model_path: Path, tmp_path: Path) -> None:

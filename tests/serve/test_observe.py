@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from unittest.mock import Mock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -29,24 +30,26 @@ def test_metrics_count_requests_texts_and_joint_computations(client: TestClient,
     client.request("BREW", "/page/main.js")
     while not served.worker.is_idle:
         time.sleep(0.01)
-    found = metrics_of(client)
-    assert found["glassformer_requests_total", "POST", "/api/translate", "200"] == 1
-    assert found["glassformer_requests_total", "POST", "/api/translate", "422"] == 1
-    assert found["glassformer_requests_total", "GET", "other", "404"] == 1
-    assert found["glassformer_requests_total", "other", "/page", "405"] == 1
-    assert found["glassformer_texts_total", "model"] == 2
-    assert found[("glassformer_batch_requests_count",)] == 2
-    assert found[("glassformer_wait_seconds_count",)] == 2
-    assert found[("glassformer_waiting_requests",)] == 0
-    assert found[("process_resident_memory_bytes",)] > 0
+    metrics = metrics_of(client)
+    expected = {
+        ("glassformer_requests_total", "POST", "/api/translate", "200"): 1,
+        ("glassformer_requests_total", "POST", "/api/translate", "422"): 1,
+        ("glassformer_requests_total", "GET", "other", "404"): 1,
+        ("glassformer_requests_total", "other", "/page", "405"): 1,
+        ("glassformer_texts_total", "model"): 2,
+        ("glassformer_batch_requests_count",): 2,
+        ("glassformer_wait_seconds_count",): 2,
+        ("glassformer_waiting_requests",): 0,
+    }
+    assert expected.items() <= metrics.items()
+    assert metrics["process_resident_memory_bytes",] > 0
 
 
 def test_each_answer_has_the_id_of_its_request(client: TestClient) -> None:
-    assert (
-        client.get("/api/health", headers={"X-Request-ID": "trace:1.a-b_c"}).headers["X-Request-ID"] == "trace:1.a-b_c"
-    )
-    made = [client.get("/api/health", headers={"X-Request-ID": given}).headers["X-Request-ID"] for given in ("", "a b")]
-    assert len({*made, "a b"}) == 3
+    given = ("trace:1.a-b_c", "", "a b")
+    ids = [client.get("/api/health", headers={"X-Request-ID": name}).headers["X-Request-ID"] for name in given]
+    assert ids[0] == "trace:1.a-b_c"
+    assert len({*ids[1:], "a b"}) == 3
 
 
 def test_every_answer_has_safe_headers(client: TestClient) -> None:
@@ -76,14 +79,14 @@ def test_the_log_has_a_line_of_json_for_each_request_and_no_texts(
     assert not any(text in caplog.text for text in ("abc", "gfe", "hij", "secret"))
 
 
-def test_an_exception_that_nobody_expected_is_500_in_json_and_logged_with_its_request(
+def test_an_error_is_500_in_json_and_one_that_nobody_expected_is_logged_with_its_request(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("unexpected")
-
     with TestClient(create_app(served), "http://127.0.0.1") as client:
-        monkeypatch.setattr(served.translator, "translate", fail)
+        monkeypatch.setattr(served.translator, "translate", Mock(side_effect=NotFiniteError.at(0, "nan")))
+        answer = client.post("/api/translate", json={"texts": ["abc"]})
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")
+        monkeypatch.setattr(served.translator, "translate", Mock(side_effect=RuntimeError("unexpected")))
         answer = client.post("/api/translate", json={"texts": ["abc"]}, headers={"X-Request-ID": "7"})
         assert (answer.status_code, answer.json()["error"]["got"]) == (500, "request 7")
         assert answer.headers["X-Frame-Options"] == "DENY"
@@ -91,14 +94,3 @@ def test_an_exception_that_nobody_expected_is_500_in_json_and_logged_with_its_re
         assert client.post("/api/translate", json={"texts": ["abc"]}).status_code == 200
     assert "request 7 failed" in caplog.text
     assert "RuntimeError: unexpected" in caplog.text
-
-
-def test_an_error_of_the_model_is_500_in_the_words_of_the_command_line(
-    served: Served, monkeypatch: pytest.MonkeyPatch, client: TestClient
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise NotFiniteError.at(0, "nan")
-
-    monkeypatch.setattr(served.translator, "translate", fail)
-    answer = client.post("/api/translate", json={"texts": ["abc"]})
-    assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,10 @@ def run(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
-def client_of(run: Path) -> TestClient:
-    return TestClient(create_app(Served.load(run, device="cpu")), "http://127.0.0.1")
+@pytest.fixture
+def client(run: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(Served.load(run, device="cpu")), "http://127.0.0.1") as started:
+        yield started
 
 
 def answers(client: TestClient) -> dict[str, Any]:
@@ -59,23 +61,19 @@ def write_in_place(model: Path) -> None:
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda model: ModelFile.load(model).save(model), write_in_place])
 def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is_left_out(
-    run: Path, change: Callable[[Path], None]
+    run: Path, client: TestClient, change: Callable[[Path], None]
 ) -> None:
-    with client_of(run) as client:
-        before = answers(client)
-        assert before["traced"] == before["translated"]
-        assert before["history"]["validations"]
-        assert before["errors"]["rows"] > 0
-        assert before["notices"] == []
-        change(run / "model.safetensors")
-        after = answers(client)
-    assert after == before | {"history": None, "errors": None, "notices": [CHANGED]}
+    before = answers(client)
+    assert before["traced"] == before["translated"]
+    assert before["history"]["validations"]
+    assert (before["errors"]["rows"] > 0, before["notices"]) == (True, [])
+    change(run / "model.safetensors")
+    assert answers(client) == before | {"history": None, "errors": None, "notices": [CHANGED]}
 
 
-def test_a_damaged_history_of_the_same_model_is_an_error(run: Path) -> None:
-    with client_of(run) as client:
-        (run / "history.jsonl").write_text("not json\n")
-        answer = client.post("/api/trace", json={"text": TEXT, "history": True})
-        assert answer.status_code == 500
-        assert answer.json()["error"]["what"] == "cannot read the history of the run"
-        assert client.post("/api/trace", json={"text": TEXT}).status_code == 200
+def test_a_damaged_history_of_the_same_model_is_an_error(run: Path, client: TestClient) -> None:
+    (run / "history.jsonl").write_text("not json\n")
+    answer = client.post("/api/trace", json={"text": TEXT, "history": True})
+    assert answer.status_code == 500
+    assert answer.json()["error"]["what"] == "cannot read the history of the run"
+    assert client.post("/api/trace", json={"text": TEXT}).status_code == 200

@@ -28,8 +28,7 @@ SHA, OLDER = "a" * 40, "b" * 40
 SECRET = "run.py"  # a file that no model needs
 
 
-Answer = tuple[int, bytes, dict[str, str]]
-"""Status, body and headers."""
+Answer = tuple[int, bytes, dict[str, str]]  # status, body and headers
 
 
 class Hub(ThreadingHTTPServer):
@@ -191,9 +190,7 @@ def test_what_the_hub_does_not_have_is_named(
     assert address.removeprefix("hf://").partition("@")[0] in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://../a b", "hf://-/--"]
-)
+@pytest.mark.parametrize("address", ["hf://me", "hf://me/a/b", "hf://me/a@", "hf://a/b@../x", "hf://-/--"])
 def test_an_address_that_is_not_valid_is_refused(address: str, server: Hub) -> None:
     with pytest.raises((UsageError, ModelFileError), match="hub"):
         local_model(address)

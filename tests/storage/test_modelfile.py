@@ -21,18 +21,10 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from glassformer.errors import MissingExtraError, ModelFileError
-from glassformer.runtime.versions import library_versions
 from glassformer.settings import ModelSettings, Settings, SideSettings, TrainingSettings
 from glassformer.storage import container, modelfile
 from glassformer.storage.container import read_tensors, write_tensors
-from glassformer.storage.modelfile import (
-    FORMAT,
-    TARGET_IDS,
-    ModelFile,
-    find_model,
-    join,
-    tensor_shapes,
-)
+from glassformer.storage.modelfile import FORMAT, TARGET_IDS, ModelFile, join, tensor_shapes
 from glassformer.storage.records import Metrics, TrainingData
 from glassformer.text import learn
 from tests.untrained import SMALL, character_model, drawn_tensors
@@ -104,11 +96,11 @@ def test_a_saved_model_is_loaded_unchanged(tmp_path, kind):
     loaded = ModelFile.load(tmp_path / "m.safetensors")
     assert loaded.settings == made.settings
     assert (loaded.data, loaded.metrics, loaded.versions) == (made.data, made.metrics, made.versions)
+    assert {"python", "glassformer", "numpy", "safetensors", "torch"} <= loaded.versions.keys()
     assert loaded.tensors.keys() == made.tensors.keys()
     for name, array in made.tensors.items():
-        assert loaded.tensors[name].dtype == np.float32
+        assert (loaded.tensors[name].dtype, loaded.tensors[name].shape) == (np.float32, array.shape)
         assert loaded.tensors[name].tobytes() == array.tobytes(), name
-        assert loaded.tensors[name].shape == array.shape
     for text in ["", "widest new low", "new roads"]:
         assert loaded.source_tokenizer.encode(text) == made.source_tokenizer.encode(text)
     assert loaded.source_tokenizer.vocabulary == made.source_tokenizer.vocabulary
@@ -127,18 +119,8 @@ def test_a_shared_vocabulary_is_written_once_also_where_sources_alone_are_trimme
 
 
 def test_a_saved_model_can_be_saved_again_without_a_change(path, tmp_path):
-    ModelFile.load(path).save(str(tmp_path / "again"))  # a path as text, as `load` takes it
+    ModelFile.load(path.parent).save(str(tmp_path / "again"))  # a run directory, and a path as text
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
-
-
-def test_a_run_directory_is_accepted_for_the_model_in_it(path):
-    assert find_model(path.parent) == find_model(str(path)) == path
-
-
-def test_the_versions_of_the_libraries_of_a_model_are_recorded():
-    versions = library_versions()
-    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert {"glassformer", "numpy", "safetensors", "torch"} <= versions.keys()
 
 
 def test_a_missing_library_is_not_reported_as_a_damaged_file(tmp_path, monkeypatch):
@@ -249,20 +231,13 @@ def test_the_digest_detects_a_changed_weight(path):
     refused(path, what="its digest does not match its contents", hint="copy it again from its original location")
 
 
-# Foreign
-
-
-def test_a_safetensors_file_of_another_library_is_refused(tmp_path):
-    path = tmp_path / "m.safetensors"
+def test_a_file_of_another_library_or_another_version_of_the_format_is_refused(path):
+    write_tensors(path, "glassformer-model/99", *read_tensors(path, FORMAT))
+    hint = "use the glassformer release that wrote it"
+    refused(path, what="another format version", got="99", expected="2", hint=hint)
     for header in (None, {"format": "pt"}):
         save_file({"weight": np.zeros(3, np.float32)}, path, metadata=header)
         refused(path, what="this safetensors file was not written by glassformer", expected=FORMAT)
-
-
-def test_another_version_of_the_format_is_named(path):
-    write_tensors(path, "glassformer-model/99", *read_tensors(path, FORMAT))
-    error = refused(path, what="another format version", hint="use the glassformer release that wrote it")
-    assert (error.got, error.expected) == ("99", "2")
 
 
 # Hostile: all of these have a digest that fits
@@ -359,15 +334,7 @@ def test_what_can_be_copied_is_a_token_of_the_target(tmp_path, number):
     refused(changed, what=f"the tensor '{TARGET_IDS}' is not valid")
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        {"n_decoder_layers": 10**18},
-        {"d_model": 10**9},
-        {"d_ff": 10**30},
-        {"positions": "learned", "max_length": 10**12},
-    ],
-)
+@pytest.mark.parametrize("model", [{"n_decoder_layers": 10**18}, {"d_model": 10**9}, {"d_ff": 10**30}])
 def test_hostile_sizes_are_refused_at_once_and_without_memory(path, model):
     rewritten(path, lambda _, parts: parts["settings"]["model"].update(model))
     with used_little():
@@ -383,9 +350,8 @@ def used_little(kilobytes: int = 50_000) -> Iterator[None]:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < kilobytes
 
 
-@pytest.mark.parametrize("value", ["[]", "1.5"])
-def test_a_header_of_many_small_values_does_not_fill_the_memory(tmp_path, value):
-    values = "[" + ",".join([value] * 5_000_000) + "]"
+def test_a_header_of_many_small_values_does_not_fill_the_memory(tmp_path):
+    values = "[" + ",".join(["[]"] * 5_000_000) + "]"
     header = json.dumps({"__metadata__": {"format": FORMAT, "data": values}}).encode()
     (tmp_path / "m").write_bytes(len(header).to_bytes(8, "little") + header)
     del header, values

@@ -59,8 +59,8 @@ def load_format(name: str) -> Format:
     """Return a format by name. Raises UsageError for one that does not exist."""
     if name not in FORMATS:
         raise UsageError(f"there is no export format {name!r}", hint=nearest(name, FORMATS))
-    found: Format = import_module(f"{__name__}.{name}").FORMAT
-    return found
+    export_format: Format = import_module(f"{__name__}.{name}").FORMAT
+    return export_format
 
 
 def export(
@@ -85,9 +85,9 @@ def export(
     """
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
-    chosen = precision or target.precisions[0]
-    if chosen not in target.precisions:
-        raise SettingsError(f"{to} has no precision {chosen!r}", hint=nearest(chosen, target.precisions))
+    precision = precision or target.precisions[0]
+    if precision not in target.precisions:
+        raise SettingsError(f"{to} has no precision {precision!r}", hint=nearest(precision, target.precisions))
     check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
@@ -95,22 +95,22 @@ def export(
         hint = "--to onnx or --to html; or export one of them, RUN/members/SEED; or train with --members 1"
         raise SettingsError(f"{to} holds one model, not several", got=f"{len(model_file.seeds)} members", hint=hint)
     target.check_supported(model_file)
-    if chosen == "float16":
+    if precision == "float16":
         _check_float16(model_file)
     tested = _rows_to_check(model_file, path, rows, where)
     with _new_folder(out) as folder:
-        report(f"writing {to} in {chosen}")
+        report(f"writing {to} in {precision}")
         with writing(out):
-            target.write(model_file, folder, chosen)
+            target.write(model_file, folder, precision)
         report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
         answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths]
-        check = checker.check(answers, target.beam, exact=chosen == "float32")
+        check = checker.check(answers, target.beam, exact=precision == "float32")
         versions = library_versions(target.packages)
-        record = {"format": to, "precision": chosen, **asdict(check), "versions": versions}
+        record = {"format": to, "precision": precision, **asdict(check), "versions": versions}
         (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return Exported(out, to, chosen, n_bytes, check)
+    return Exported(out, to, precision, n_bytes, check)
 
 
 def _rows_to_check(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import EngineError, shortened
 from glassformer.evaluation.metrics import quick_metric
 from glassformer.export.programs import Answer, Beam, max_new_tokens
 from glassformer.export.rows import Rows
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.engines import Engine, Ids, load_engine, search
+from glassformer.inference.engines import load_engine, search
 from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.storage.modelfile import ModelFile, each_model
 from glassformer.text.inputs import readable
-from glassformer.text.vocabulary import Vocabulary
 
 SCORE_BOUND = 1e-3
 """Maximum difference (nats) of the score of an answer between the target's runtime and the NumPy engine, in float32."""
@@ -82,7 +83,6 @@ class Checker:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
         self._engine = load_engine("numpy", each_model([model_file]), "cpu", "float32")
-        self._vocabulary = model_file.target_tokenizer.vocabulary
         self._filled = rows.filled
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
@@ -98,25 +98,27 @@ class Checker:
         same answers to most texts, and none that are on average less probable than those of greedy search.
         Raises EngineError with the first rows that differ.
         """
-        compared = []
+        searches: list[SearchCheck] = []
+        differences = []
         for num_beams, given in zip(self.widths, answers, strict=True):
             expected = self._search(num_beams)
-            compared.append(self._compare(given, expected, num_beams, is_own=beam == "own", exact=exact))
-            agreement = compared[-1][0]
-            is_worse = not agreement.rank_score >= compared[0][0].expected_rank_score - MAX_LOSS
+            agreement, difference = self._compare(given, expected, num_beams, is_own=beam == "own", exact=exact)
+            searches.append(agreement)
+            differences.append(difference)
+            is_worse = not agreement.rank_score >= searches[0].expected_rank_score - MAX_LOSS
             if agreement.other > FEWEST_EQUAL * len(self._filled) or (agreement.other and is_worse):
-                wrong = [i for i, one in enumerate(given) if one.ids != expected[i].ids]
+                wrong = _differing(given, expected)
                 self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
-        searches, differences = zip(*compared, strict=True)
         metric = None if exact else self._metric(answers[-1], expected)
-        return Check(self.rows.origin, searches, _largest(*differences), SCORE_BOUND if exact else None, metric)
+        bound = SCORE_BOUND if exact else None
+        return Check(self.rows.origin, tuple(searches), float(np.max(differences)), bound, metric)
 
     def _search(self, num_beams: int) -> list[Hypothesis]:
         """Return the model's best answer to each row."""
         decoding = DecodingSettings(num_beams=num_beams, length_alpha=self.decoding.length_alpha)
-        found = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
+        beams = search(self._engine, self._sources, decoding, max_new_tokens(self.model_file))
         answers = [BLANK] * len(self.rows.rows)
-        for i, (best, *_) in zip(self._filled, found, strict=True):
+        for i, (best, *_) in zip(self._filled, beams, strict=True):
             answers[i] = best
         return answers
 
@@ -125,37 +127,33 @@ class Checker:
     ) -> tuple[SearchCheck, float]:
         """Compare one search; return its agreement and the maximum difference of a score. Raises EngineError."""
         self._check_ids(answers)
-        given = [Hypothesis(one.ids, (), one.score, 0.0, one.finished) for one in answers]
-        differ = {i for i, (one, right) in enumerate(zip(given, expected, strict=True)) if one.ids != right.ids}
-        scores = self._scores(given)
-        penalties = [length_penalty(max(1, len(one.ids) + one.finished), self.decoding.length_alpha) for one in given]
-        ranks = [score / penalty for score, penalty in zip(scores, penalties, strict=True)]
+        given_scores = np.array([answer.score for answer in answers])
+        given_ranks = np.array([answer.rank_score for answer in answers])
+        lengths = (max(1, len(answer.ids) + answer.finished) for answer in answers)
+        penalties = np.array([length_penalty(length, self.decoding.length_alpha) for length in lengths])
+        scores = self._scores(answers)
+        ranks = scores / penalties
+        differ = _differing(answers, expected)
         if num_beams == 1:
-            found = [[answers[i] for i in self._filled] for answers in (given, expected)]
-            ties = {self._filled[k] for k in _tied_rows(self._engine, self._vocabulary, self._sources, *found)}
+            ties = self._ties(differ, answers, expected)
         else:
             ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
-        other = differ - ties if is_own and num_beams > 1 else set()
-        drifts = [
-            _largest(abs(one.score - score), abs(one.rank_score - rank))
-            for one, score, rank in zip(answers, scores, ranks, strict=True)
-        ]
-        largest, wrong = _largest(*drifts), sorted(differ - ties - other)
-        drifted = [i for i, drift in enumerate(drifts) if not drift <= SCORE_BOUND]  # NaN too
+        other = set(differ) - ties if is_own and num_beams > 1 else set()
+        wrong = [i for i in differ if i not in ties | other]
+        drifts = np.maximum(abs(given_scores - scores), abs(given_ranks - ranks))
+        drifted = _above_bound(drifts)
         how = "greedily" if num_beams == 1 else f"with a beam of {num_beams}"
         if exact and wrong:
             self._refuse(f"the exported model gives other answers {how}", wrong, answers, expected)
         if exact and drifted:
-            what = f"the exported model gives other scores {how} (by up to {largest:.1e} nats)"
+            what = f"the exported model gives other scores {how} (by up to {drifts.max():.1e} nats)"
             self._refuse(what, drifted, answers, expected)
-        if rewritten := [i for i, one in enumerate(answers) if one.text != self._decode(one.ids)]:
+        if rewritten := [i for i, answer in enumerate(answers) if answer.text != self._decode(answer.ids)]:
             self._refuse("the exported model writes tokens as another text", rewritten, answers, expected)
-        if unranked := [
-            i for i, one in enumerate(answers) if not abs(one.rank_score - one.score / penalties[i]) <= SCORE_BOUND
-        ]:
+        if unranked := _above_bound(abs(given_ranks - given_scores / penalties)):
             self._refuse("the exported model has another length penalty", unranked, answers, expected)
         n_wrong = len(set(wrong) & set(self._filled))
-        if n_wrong > (1 - FEWEST_EQUAL) * len(self._filled) or not statistics.median(drifts) <= MAX_MEDIAN:
+        if n_wrong > (1 - FEWEST_EQUAL) * len(self._filled) or not np.median(drifts) <= MAX_MEDIAN:
             self._refuse(
                 "in this precision the model gives other answers or scores to most texts",
                 wrong or drifted,
@@ -164,9 +162,9 @@ class Checker:
                 bound=f"at least {FEWEST_EQUAL:.0%} equal answers, and a median score within {MAX_MEDIAN:g} nat",
                 hint="choose another --precision",
             )
-        means = (statistics.fmean(found) for found in (ranks, [one.rank_score for one in expected]))
         counts = len(answers), len(answers) - len(differ), len(ties), len(other)
-        return SearchCheck(num_beams, *counts, *means), largest
+        means = statistics.fmean(ranks), statistics.fmean(right.rank_score for right in expected)
+        return SearchCheck(num_beams, *counts, *means), float(drifts.max())
 
     def _check_ids(self, answers: Sequence[Answer]) -> None:
         """Raise EngineError for an answer with an id that is not in the vocabulary."""
@@ -180,28 +178,45 @@ class Checker:
                     expected=f"ids from 0 to {size - 1}",
                 )
 
-    def _scores(self, given: Sequence[Hypothesis]) -> list[float]:
+    def _scores(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
         """Return the score that the model gives each answer."""
-        pairs = [
-            (source, _framed(self._vocabulary, given[i])) for i, source in zip(self._filled, self._sources, strict=True)
-        ]
-        scores = [0.0] * len(given)
-        for i, tokens in zip(self._filled, self._engine.score(pairs), strict=True):
-            scores[i] = sum(tokens)
+        pairs = [(source, self._framed(answers[i])) for i, source in zip(self._filled, self._sources, strict=True)]
+        scores = np.zeros(len(answers))
+        scores[self._filled] = [sum(tokens) for tokens in self._engine.score(pairs)]
         return scores
 
+    def _ties(self, differ: Sequence[int], answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> set[int]:
+        """Return the rows where two answers first differ at tokens that are equally probable (within TIE)."""
+        sources = dict(zip(self._filled, self._sources, strict=True))
+        rows = [i for i in differ if i in sources]
+        targets = [(self._framed(answers[i]), self._framed(expected[i])) for i in rows]
+        pairs = [(sources[i], target) for i, both in zip(rows, targets, strict=True) for target in both]
+        scores = iter(self._engine.score(pairs))
+        ties = set()
+        for i, (ids, right_ids) in zip(rows, targets, strict=True):
+            position = next((t for t, (a, b) in enumerate(zip(ids[1:], right_ids[1:], strict=False)) if a != b), None)
+            first, second = next(scores), next(scores)
+            if position is not None and abs(first[position] - second[position]) <= TIE:
+                ties.add(i)
+        return ties
+
+    def _framed(self, answer: Answer | Hypothesis) -> tuple[int, ...]:
+        """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
+        vocabulary = self.model_file.target_tokenizer.vocabulary
+        return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))
+
     def _metric(self, answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
-        metric, tokenizer = self.model_file.settings.training.metric, self.model_file.target_tokenizer
+        metric = self.model_file.settings.training.metric
         name: Metric = "exact_match" if metric == "loss" else metric
-        known = [(i, row.target) for i, row in enumerate(self.rows.rows) if row.target is not None]
-        if not known:
+        targets = {i: row.target for i, row in enumerate(self.rows.rows) if row.target is not None}
+        if not targets:
             return None
-        targets = [target for _, target in known]
+        split = self.model_file.target_tokenizer.split
+        texts_before, texts_after = [self._decode(expected[i].ids) for i in targets], [answers[i].text for i in targets]
         before, after = (
-            quick_metric(name, texts, targets, tokenizer.split)
-            for texts in ([self._decode(expected[i].ids) for i, _ in known], [answers[i].text for i, _ in known])
+            quick_metric(name, texts, list(targets.values()), split) for texts in (texts_before, texts_after)
         )
-        return MetricCheck(name, len(known), before, after)
+        return MetricCheck(name, len(targets), before, after)
 
     def _refuse(
         self,
@@ -229,33 +244,12 @@ class Checker:
         )
 
 
-def _largest(*numbers: float) -> float:
-    """Return the maximum, or NaN where one number is NaN, wherever it is."""
-    return math.nan if any(map(math.isnan, numbers)) else max(numbers)
+def _differing(answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> list[int]:
+    """Return the rows with other ids than expected."""
+    return [i for i, (answer, right) in enumerate(zip(answers, expected, strict=True)) if answer.ids != right.ids]
 
 
-def _tied_rows(
-    oracle: Engine,
-    vocabulary: Vocabulary,
-    sources: Sequence[Ids],
-    ours: Sequence[Hypothesis],
-    expected: Sequence[Hypothesis],
-) -> set[int]:
-    """Return the rows where two answers first differ at tokens that are equally probable (within TIE)."""
-    rows = [row for row in range(len(sources)) if ours[row].ids != expected[row].ids]
-    targets = [(_framed(vocabulary, ours[row]), _framed(vocabulary, expected[row])) for row in rows]
-    scores = iter(
-        oracle.score([(sources[row], target) for row, both in zip(rows, targets, strict=True) for target in both])
-    )
-    tied = set()
-    for row, (one, other) in zip(rows, targets, strict=True):
-        position = next((i for i, (a, b) in enumerate(zip(one[1:], other[1:], strict=False)) if a != b), None)
-        first, second = next(scores), next(scores)
-        if position is not None and abs(first[position] - second[position]) <= TIE:
-            tied.add(row)
-    return tied
-
-
-def _framed(vocabulary: Vocabulary, answer: Hypothesis) -> tuple[int, ...]:
-    """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
-    return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))
+def _above_bound(differences: NDArray[np.float64]) -> list[int]:
+    """Return the rows where a difference is above SCORE_BOUND, or NaN."""
+    rows: list[int] = np.flatnonzero(~(differences <= SCORE_BOUND)).tolist()
+    return rows

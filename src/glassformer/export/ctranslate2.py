@@ -8,16 +8,16 @@ Every option of the library is set, because the defaults are those of other mode
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.errors import MissingExtraError, SettingsError
 from glassformer.export.programs import Format, max_positions, script_answers, write_programs
 from glassformer.paper.reference import sinusoids
+from glassformer.settings import ModelSettings
+from glassformer.storage.container import Arrays
 from glassformer.storage.modelfile import ModelFile
 
 
@@ -48,7 +48,7 @@ def check_supported(model_file: ModelFile) -> None:
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     """Write the folder; sinusoids reach up to the last position of any answer, learned positions as they are."""
     copies = {name: array.copy() for name, array in model_file.tensors.items()}  # the library quantizes in place
-    spec = _spec(replace(model_file, tensors=copies), max_positions(model_file))
+    spec = _spec(model_file.settings.model, copies, max_positions(model_file))
     vocabulary = model_file.target_tokenizer.vocabulary
     config = spec.config
     config.layer_norm_epsilon = model_file.settings.model.norm_eps
@@ -64,12 +64,11 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     write_programs(model_file, folder, "ctranslate2_engine.py")
 
 
-def _spec(model_file: ModelFile, n_positions: int) -> Any:
+def _spec(settings: ModelSettings, tensors: Arrays, n_positions: int) -> Any:
     """The weights, under the names of CTranslate2's Transformer."""
     specs = _specs()
     transformer, activation = specs.transformer_spec, specs.common_spec.Activation
     activations = {"relu": activation.RELU, "gelu": activation.GELU, "swish": activation.SWISH}  # GELU: by erf
-    settings, tensors = model_file.settings.model, model_file.tensors
     shape = {
         "num_heads": settings.n_heads,
         "head_dim": settings.d_k,
@@ -88,48 +87,42 @@ def _spec(model_file: ModelFile, n_positions: int) -> Any:
     if settings.output_bias:
         decoder.projection.bias = tensors["output_projection.bias"]
     for side, stack in (("source", encoder), ("target", decoder)):
-        stack.position_encodings.encodings = _positions(model_file, side, n_positions)
+        if settings.positions == "sinusoidal":  # ours are interleaved, those of the library are in two halves
+            table = sinusoids(n_positions, settings.d_model, settings.position_base).astype(np.float32)
+        else:
+            table = np.pad(tensors[f"{side}_positions.table"], ((0, 1), (0, 0)))  # scoring has one more input
+        stack.position_encodings.encodings = table
 
     layers = [(f"encoder.{i}", layer) for i, layer in enumerate(encoder.layer)]
     layers += [(f"decoder.{i}", layer) for i, layer in enumerate(decoder.layer)]
     for name, layer in layers:
-        _set_attention(model_file, layer.self_attention, f"{name}.self_attention", ["w_q", "w_k", "w_v"], ["w_o"])
+        _set_attention(tensors, layer.self_attention, f"{name}.self_attention", ["w_q", "w_k", "w_v"], ["w_o"])
         if name.startswith("decoder"):
-            _set_attention(model_file, layer.attention, f"{name}.cross_attention", ["w_q"], ["w_k", "w_v"], ["w_o"])
-        _set_linear(model_file, layer.ffn.linear_0, [f"{name}.feed_forward.w_1"])
-        _set_linear(model_file, layer.ffn.linear_1, [f"{name}.feed_forward.w_2"])
-        _set_norm(model_file, layer.ffn.layer_norm, f"{name}.feed_forward_norm")
+            _set_attention(tensors, layer.attention, f"{name}.cross_attention", ["w_q"], ["w_k", "w_v"], ["w_o"])
+        _set_linear(tensors, layer.ffn.linear_0, [f"{name}.feed_forward.w_1"])
+        _set_linear(tensors, layer.ffn.linear_1, [f"{name}.feed_forward.w_2"])
+        _set_norm(tensors, layer.ffn.layer_norm, f"{name}.feed_forward_norm")
     if settings.norm == "pre":
-        _set_norm(model_file, encoder.layer_norm, "encoder_norm")
-        _set_norm(model_file, decoder.layer_norm, "decoder_norm")
+        _set_norm(tensors, encoder.layer_norm, "encoder_norm")
+        _set_norm(tensors, decoder.layer_norm, "decoder_norm")
     return transformer.TransformerSpec(encoder, decoder)
 
 
-def _positions(model_file: ModelFile, side: str, n_positions: int) -> NDArray[Any]:
-    """The position table [length D]: our sinusoids are interleaved, those of the library are in two halves."""
-    settings = model_file.settings.model
-    if settings.positions == "sinusoidal":
-        return sinusoids(n_positions, settings.d_model, settings.position_base).astype(np.float32)
-    table = model_file.tensors[f"{side}_positions.table"]
-    return np.pad(table, ((0, 1), (0, 0)))  # scoring has one more input than targets
-
-
-def _set_attention(model_file: ModelFile, spec: Any, name: str, *groups: list[str]) -> None:
+def _set_attention(tensors: Arrays, spec: Any, name: str, *groups: list[str]) -> None:
     """Set the weights of attention: each group of projections is one matrix; it includes the norm."""
     for linear, group in zip(spec.linear, groups, strict=True):
-        _set_linear(model_file, linear, [f"{name}.{projection}" for projection in group])
-    _set_norm(model_file, spec.layer_norm, f"{name}_norm")
+        _set_linear(tensors, linear, [f"{name}.{projection}" for projection in group])
+    _set_norm(tensors, spec.layer_norm, f"{name}_norm")
 
 
-def _set_linear(model_file: ModelFile, spec: Any, names: list[str]) -> None:
-    tensors = model_file.tensors
+def _set_linear(tensors: Arrays, spec: Any, names: list[str]) -> None:
     spec.weight = np.concatenate([tensors[f"{name}.weight"] for name in names])
     if f"{names[0]}.bias" in tensors:
         spec.bias = np.concatenate([tensors[f"{name}.bias"] for name in names])
 
 
-def _set_norm(model_file: ModelFile, spec: Any, name: str) -> None:
-    spec.gamma, spec.beta = model_file.tensors[f"{name}.weight"], model_file.tensors[f"{name}.bias"]
+def _set_norm(tensors: Arrays, spec: Any, name: str) -> None:
+    spec.gamma, spec.beta = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
 FORMAT = Format(

@@ -56,12 +56,10 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
         "tokenizer": _tokenizer(model_file, layout),
         "tokenizer_config": _tokenizer_config(model_file),
     }
-    files = {
-        f"{name}.json": json.dumps(content, ensure_ascii=False, indent=2) + "\n" for name, content in contents.items()
-    }
-    files["README.md"] = model_card(model_file, layout)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    for name, content in contents.items():
+        text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+        (folder / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
+    (folder / "README.md").write_text(model_card(model_file, layout), encoding="utf-8", newline="\n")
 
 
 def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:

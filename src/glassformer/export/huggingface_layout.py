@@ -16,7 +16,6 @@ The norms of both have ε = 1e-5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +27,8 @@ from glassformer.errors import SettingsError
 from glassformer.paper.reference import sinusoids
 from glassformer.settings import ModelSettings
 from glassformer.storage.container import Arrays
-from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.importers.weights import feature_axes, marian_name
+from glassformer.storage.modelfile import ModelFile, tensor_shapes
 
 EPSILON = 1e-5
 MARIAN_BASE = 10_000.0
@@ -133,87 +133,60 @@ class Layout:
 
     def weights(self) -> Arrays:
         """Return name -> weight in float32 of everything that the class loads."""
-        return dict(self._embeddings()) | dict(self._stacks()) | self._bias()
+        return {**self._embeddings(), **self._layers(), "final_logits_bias": self._bias_of_logits()}
 
     @property
     def _shares_embeddings(self) -> bool:
         return self.settings.tied_embeddings == "all" and not self.is_joined
 
-    def _embeddings(self) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _embeddings(self) -> Arrays:
         tensors, tied = self.model_file.tensors, self.settings.tied_embeddings
-        source = self._permuted(tensors["source_embedding.weight"])
-        target = self._permuted(tensors["target_embedding.weight"]) if tied != "all" else source
-        output = self._permuted(tensors["output_projection.weight"]) if tied == "none" else target
-        zeros = np.zeros((self.vocabulary_size - self.target_size, self.settings.d_model), np.float32)
-        for side in ("encoder", "decoder"):
-            table = self._positions("source" if side == "encoder" else "target")
-            yield f"model.{side}.embed_positions.weight", self._permuted(table)
+        source = self._permuted(tensors["source_embedding.weight"], 1)
+        target = self._permuted(tensors["target_embedding.weight"], 1) if tied != "all" else source
+        output = self._permuted(tensors["output_projection.weight"], 1) if tied == "none" else target
+        weights = {
+            "model.encoder.embed_positions.weight": self._positions("source"),
+            "model.decoder.embed_positions.weight": self._positions("target"),
+        }
         if self.is_marian and not self._shares_embeddings:
             before = np.zeros((self.target_size if self.is_joined else 0, self.settings.d_model), np.float32)
-            yield "model.encoder.embed_tokens.weight", np.concatenate([before, source])
-            yield "model.decoder.embed_tokens.weight", target
-            if tied == "none":
-                yield "lm_head.weight", output
-            return
+            weights["model.encoder.embed_tokens.weight"] = np.concatenate([before, source])
+            weights["model.decoder.embed_tokens.weight"] = target
+            return weights | ({"lm_head.weight": output} if tied == "none" else {})
         shared = np.concatenate([target, source]) if self.is_joined else target
-        yield "model.shared.weight", shared
+        weights["model.shared.weight"] = shared
         if tied == "none":  # the library ties all of its embeddings or none, so that equal ones are written again
-            for side in ("encoder", "decoder"):
-                yield f"model.{side}.embed_tokens.weight", shared
-            yield "lm_head.weight", np.concatenate([output, zeros])
+            weights |= {f"model.{side}.embed_tokens.weight": shared for side in ("encoder", "decoder")}
+            after = np.zeros((self.vocabulary_size - self.target_size, self.settings.d_model), np.float32)
+            weights["lm_head.weight"] = np.concatenate([output, after])
+        return weights
 
-    def _bias(self) -> Arrays:
-        """The bias on the logits: the model's own, if it has one, and one that excludes the source's ids."""
-        size = self.target_size if self.is_marian else self.vocabulary_size
-        bias = np.full((1, size), NEVER, np.float32)
+    def _layers(self) -> Arrays:
+        """The weights of both stacks; a projection of attention that has no bias gets zeros."""
+        tensors, with_biases = self.model_file.tensors, self.settings.model_copy(update={"attention_bias": True})
+        weights = {}
+        for name, shape in tensor_shapes(with_biases, 0, 0).items():
+            if name.startswith(("encoder", "decoder")):
+                weight = tensors.get(name, np.zeros(shape, np.float32))
+                weights[marian_name(name)] = self._permuted(weight, *feature_axes(name))
+        return weights
+
+    def _bias_of_logits(self) -> NDArray[Any]:
+        """The model's own bias, if it has one, and one that excludes the source's ids."""
+        bias = np.full((1, self.target_size if self.is_marian else self.vocabulary_size), NEVER, np.float32)
         bias[0, : self.target_size] = self.model_file.tensors.get("output_projection.bias", np.float32(0.0))
-        return {"final_logits_bias": bias}
-
-    def _stacks(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        for stack, depth in (("encoder", self.settings.n_encoder_layers), ("decoder", self.settings.n_decoder_layers)):
-            for layer in range(depth):
-                ours, theirs = f"{stack}.{layer}", f"model.{stack}.layers.{layer}"
-                yield from self._attention(f"{ours}.self_attention", f"{theirs}.self_attn")
-                if stack == "decoder":
-                    yield from self._attention(f"{ours}.cross_attention", f"{theirs}.encoder_attn")
-                yield from self._feed_forward(ours, theirs)
-            if not self.is_marian:
-                yield from self._norm(f"{stack}_norm", f"model.{stack}.layer_norm")
-
-    def _feed_forward(self, ours: str, theirs: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        tensors, name = self.model_file.tensors, f"{ours}.feed_forward"
-        yield f"{theirs}.fc1.weight", self._permuted(tensors[f"{name}.w_1.weight"])
-        yield f"{theirs}.fc1.bias", tensors[f"{name}.w_1.bias"]
-        yield f"{theirs}.fc2.weight", self._permuted(tensors[f"{name}.w_2.weight"], axis=0)
-        yield f"{theirs}.fc2.bias", self._permuted(tensors[f"{name}.w_2.bias"])
-        yield from self._norm(f"{name}_norm", f"{theirs}.final_layer_norm")
-
-    def _norm(self, ours: str, theirs: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        for part in ("weight", "bias"):
-            yield f"{theirs}.{part}", self._permuted(self.model_file.tensors[f"{ours}.{part}"])
-
-    def _attention(self, ours: str, theirs: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        for letter in "qkv":
-            weight = self.model_file.tensors[f"{ours}.w_{letter}.weight"]
-            yield f"{theirs}.{letter}_proj.weight", self._permuted(weight)
-            yield f"{theirs}.{letter}_proj.bias", self._bias_of(f"{ours}.w_{letter}")
-        yield f"{theirs}.out_proj.weight", self._permuted(self.model_file.tensors[f"{ours}.w_o.weight"], axis=0)
-        yield f"{theirs}.out_proj.bias", self._permuted(self._bias_of(f"{ours}.w_o"))
-        yield from self._norm(f"{ours}_norm", f"{theirs}_layer_norm")
-
-    def _bias_of(self, name: str) -> NDArray[Any]:
-        """Return the bias of a projection of d_model features, which are zeros where it has none."""
-        return self.model_file.tensors.get(f"{name}.bias", np.zeros(self.settings.d_model, np.float32))
+        return bias
 
     def _positions(self, side: str) -> NDArray[Any]:
         settings = self.settings
         if settings.positions == "learned":
             return self.model_file.tensors[f"{side}_positions.table"]
-        return sinusoids(self.n_positions, settings.d_model, settings.position_base).astype(np.float32)
+        table = sinusoids(self.n_positions, settings.d_model, settings.position_base).astype(np.float32)
+        return self._permuted(table, 1)
 
-    def _permuted(self, array: NDArray[Any], axis: int = -1) -> NDArray[Any]:
-        """Return an array with the order of features along an axis of length d_model that the class needs."""
-        if not self.recomputes_positions:
-            return array
+    def _permuted(self, array: NDArray[Any], *axes: int) -> NDArray[Any]:
+        """Return an array with the order of features along axes of length d_model that the class needs."""
         d_model = self.settings.d_model
-        return array.take([*range(0, d_model, 2), *range(1, d_model, 2)], axis=axis)
+        for axis in axes if self.recomputes_positions else ():
+            array = array.take([*range(0, d_model, 2), *range(1, d_model, 2)], axis=axis)
+        return array

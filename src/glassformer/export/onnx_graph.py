@@ -26,8 +26,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.export.onnx_builder import Graph, Weights
-from glassformer.export.onnx_precision import PRECISIONS
+from glassformer.export.onnx_builder import Graph, Weights, linear, look_up
 from glassformer.settings import ModelSettings
 
 Sublayer = Callable[[str, str], str]
@@ -52,9 +51,8 @@ class Layers:
 
     def __init__(self, graph: Graph, settings: ModelSettings, precision: str) -> None:
         self.graph, self.op, self.settings = graph, graph.op, settings
-        linear, self._look_up = PRECISIONS[precision]
-        self.linear: Sublayer = partial(linear, graph)
-        """X Wᵀ + b, without b where the layer has none. [tokens in] -> [tokens out]."""
+        self.linear: Sublayer = partial(linear, graph, precision)
+        self.look_up = partial(look_up, graph, precision)
 
     def norm(self, x: str, name: str) -> str:
         """LayerNorm of each token."""
@@ -63,7 +61,7 @@ class Layers:
 
     def embed(self, ids: str, side: str, position: str) -> str:
         """Section 3.4: embeddings · sqrt(d_model) + positions. [N T] -> [N·T D]; `position` is [T]."""
-        x = self._look_up(self.graph, ids, f"{side}_embedding")
+        x = self.look_up(ids, f"{side}_embedding")
         if self.settings.scale_embeddings:
             x = self.op("Mul", x, self.graph.number(math.sqrt(self.settings.d_model)))
         x = self.op("Add", x, self.positions(position, side))

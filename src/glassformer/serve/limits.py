@@ -63,14 +63,6 @@ class RequestError(GlassformerError):
         super().__init__(what, got=got, expected=expected, hint=hint)
 
 
-def status_of(error: GlassformerError) -> int:
-    """Return the status of the answer to a request that failed."""
-    if isinstance(error, RequestError):
-        return error.status
-    statuses = [(UsageError, 400), (TextError, 422), (TimeLimitError, 504), (BusyError, 503)]
-    return next((status for kind, status in statuses if isinstance(error, kind)), 500)
-
-
 def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
     """Return the parts of an error, by name."""
     parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected, "hint": error.hint}
@@ -79,7 +71,11 @@ def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
 
 def error_response(error: GlassformerError, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as JSON in ASCII: what a request contains may not be UTF-8."""
-    return Response(json.dumps(error_body(error)), status_of(error), headers, media_type="application/json")
+    statuses = [(UsageError, 400), (TextError, 422), (TimeLimitError, 504), (BusyError, 503), (GlassformerError, 500)]
+    status = next(status for kind, status in statuses if isinstance(error, kind))
+    if isinstance(error, RequestError):
+        status = error.status
+    return Response(json.dumps(error_body(error)), status, headers, media_type="application/json")
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: RequestError) -> None:

@@ -18,7 +18,7 @@ from glassformer.inference.worker import BatchingTranslator, Worker
 from glassformer.jobs.stream import as_requested
 from glassformer.serve.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.serve.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
-from glassformer.storage.files import shown
+from glassformer.storage.files import identity_of, shown
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import find_model
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
@@ -27,7 +27,6 @@ CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
     "may belong to another model, were left out; restart glassformer serve to load the new model"
 )
-Stamp = tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Served:
     name: str
     translator: Translator
     path: Path
-    stamp: Stamp
+    stamp: tuple[int, ...] | None
     example: str | dict[str, str]
     limits: Limits
     worker: Worker
@@ -58,7 +57,7 @@ class Served:
     ) -> Served:
         """Read a model file or run directory; `options` are those of `Translator.load`."""
         file, limits = find_model(local_model(path)), limits or Limits()
-        stamp = stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
+        stamp = _stamp_of(file)  # before reading: a file that is replaced meanwhile counts as changed
         translator = Translator.load(file, **options)
         worker = worker or Worker(limits.waiting, limits.compute_seconds)
         return cls(name, translator, file, stamp, example or find_example(file, translator), limits, worker)
@@ -115,7 +114,7 @@ class Served:
 
     def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
         wants_history = isinstance(body, TraceBody) and body.history
-        is_unchanged = stamp_of(self.path) == self.stamp  # so its run is the one that made this model
+        is_unchanged = _stamp_of(self.path) == self.stamp  # so its run is the one that made this model
         found = explain(
             self.translator,
             body.text,
@@ -151,13 +150,9 @@ def find_served(models: Mapping[str, Served], name: str | None) -> Served:
     return models[name]
 
 
-def stamp_of(path: Path) -> Stamp:
-    """Return device, inode, size and time of a file, which identify its version; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    """Return what identifies the version of a file; None where there is none."""
+    return identity_of(path, "st_size", "st_mtime_ns")
 
 
 def find_example(path: Path, translator: Translator) -> str | dict[str, str]:

@@ -25,17 +25,12 @@ from glassformer.errors import ModelFileError
 from glassformer.storage.files import atomic
 
 Arrays = dict[str, NDArray[Any]]
+Shapes = dict[str, tuple[str, tuple[int, ...]]]
+"""Type and shape of each tensor, such as `("float32", (6, 4))`."""
 
 MIN_VALUES = 1_000_000  # of JSON in a file of any size; larger files may have one in 16 bytes
-_TYPES = {"BOOL": "bool"} | {
-    f"{letter}{bits}": f"{name}{bits}"
-    for letter, name, sizes in (
-        ("U", "uint", (8, 16, 32, 64)),
-        ("I", "int", (8, 16, 32, 64)),
-        ("F", "float", (16, 32, 64)),
-    )
-    for bits in sizes
-}
+_TYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16"}
+_TYPES |= {"U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64"}
 """Name of a type in the file -> numpy's."""
 
 
@@ -87,14 +82,11 @@ def read_tensors(path: Path, format_name: str) -> tuple[Arrays, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Container:
-    """An open file with its checked header and JSON parts. No tensor is read yet.
-
-    `shapes` has the type and the shape of each tensor, such as `("float32", (6, 4))`.
-    """
+    """An open file with its checked header and JSON parts. No tensor is read yet."""
 
     file: Any
     header: dict[str, str]
-    shapes: dict[str, tuple[str, tuple[int, ...]]]
+    shapes: Shapes
     parts: dict[str, Any]
 
     def read(self) -> Arrays:
@@ -119,8 +111,8 @@ def open_container(path: Path, format_name: str) -> Iterator[Container]:
             _check_format(header.get("format"), format_name)
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it is not a dict
             shapes = {
-                name: (_TYPES.get(kind := one.get_dtype(), kind), tuple(one.get_shape()))
-                for name, one in slices.items()
+                name: (_TYPES.get(kind := tensor.get_dtype(), kind), tuple(tensor.get_shape()))
+                for name, tensor in slices.items()
             }
             yield Container(file, header, shapes, _parse_parts(header, size))
     except ModelFileError as error:

@@ -192,10 +192,10 @@ def locked(path: Path, busy: RunError) -> Iterator[bool]:
         lock.release()
 
 
-def identity_of(folder: Path) -> tuple[int, int] | None:
-    """Return device and inode of a directory; None where there is none."""
+def identity_of(path: Path, *fields: str) -> tuple[int, ...] | None:
+    """Return device and inode of a file or directory, and further fields of its status; None where there is none."""
     try:
-        found = folder.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return tuple(getattr(status, name) for name in ("st_dev", "st_ino", *fields))

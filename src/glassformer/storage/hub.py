@@ -66,20 +66,15 @@ def local_model(model: str | Path) -> Path:
 
 
 def model_of(fetched: Fetched) -> Path:
-    """Return the model file of a repository; a MarianMT model is converted. Raises what `local_model` raises."""
-    if is_marian(fetched.folder):
-        return _converted(fetched)
-    if (fetched.folder / SAFETENSORS).is_file():
-        return fetched.folder / SAFETENSORS
-    raise ModelFileError(
-        "this repository has no model that glassformer reads",
-        where=str(fetched),
-        expected=f"a {SAFETENSORS} of glassformer, or the files of a MarianMT model",
-    )
+    """Return the model file of a repository; a MarianMT model is converted, once for a version of glassformer.
 
-
-def _converted(fetched: Fetched) -> Path:
-    """Return the model file of a MarianMT folder, which is written once for a version of glassformer."""
+    Raises what `local_model` raises.
+    """
+    if not is_marian(fetched.folder):
+        if (fetched.folder / SAFETENSORS).is_file():
+            return fetched.folder / SAFETENSORS
+        what, expected = "this repository has no model that glassformer reads", "or the files of a MarianMT model"
+        raise ModelFileError(what, where=str(fetched), expected=f"a {SAFETENSORS} of glassformer, {expected}")
     owner, name = fetched.name.split("/")
     version = f"{fetched.revision}-{metadata.version('glassformer')}"
     folder: Path = _library().cached_assets_path("glassformer", namespace=owner, subfolder=f"{name}-{version}")

@@ -21,7 +21,7 @@ import numpy as np
 from glassformer.errors import GlassformerError, MissingExtraError, ModelFileError
 from glassformer.runtime.versions import library_versions
 from glassformer.settings import ModelSettings, Settings
-from glassformer.storage.container import Arrays, open_container, write_tensors
+from glassformer.storage.container import Arrays, Shapes, open_container, write_tensors
 from glassformer.storage.records import Calibration, Metrics, Parts, TrainingData
 from glassformer.storage.rundirectory import RunDirectory
 from glassformer.text import Tokenizer
@@ -120,21 +120,24 @@ class ModelFile:
             except GlassformerError as error:
                 what = "the settings in the model file are not valid"
                 raise ModelFileError(what, got=error.what, hint=error.hint) from None
+            sizes = len(source), len(target)
             parts.data.check_inputs(source.inputs)
-            parts.data.check_vocabularies(len(source), len(target))
-            _check_shapes(container.shapes, settings.model, len(source), len(target), 1 + len(parts.members))
+            parts.data.check_vocabularies(*sizes)
+            _check_shapes(container.shapes, settings.model, sizes, 1 + len(parts.members))
             tensors = container.read()
             _check_numbers(tensors, len(target))
-        names = tensor_shapes(settings.model, len(source), len(target)).keys()
-        own = {name: tensors[name] for name in names}
-        found = cls(settings, source, target, own, parts.data, parts.metrics, parts.versions, path, parts.calibration)
+        names = tensor_shapes(settings.model, *sizes).keys()
+        weights = {name: tensors[name] for name in names}
+        file = cls(
+            settings, source, target, weights, parts.data, parts.metrics, parts.versions, path, parts.calibration
+        )
         members = []
         for number, record in enumerate(parts.members, 2):
             training = settings.training.model_copy(update={"seed": record.seed})
             seeded = settings.model_copy(update={"training": training})
-            own = {name: tensors[_prefix(number) + name] for name in names}
-            members.append(replace(found, settings=seeded, tensors=own, metrics=record.metrics, calibration=None))
-        return replace(found, members=tuple(members))
+            weights = {name: tensors[_prefix(number) + name] for name in names}
+            members.append(replace(file, settings=seeded, tensors=weights, metrics=record.metrics, calibration=None))
+        return replace(file, members=tuple(members))
 
     def describe(self) -> dict[str, Any]:
         """Return settings, sizes, training data, metrics and versions of the model as JSON values."""
@@ -286,24 +289,17 @@ def count_parameters(model: ModelSettings, source_size: int, target_size: int) -
     return sum(math.prod(shape) for name, shape in shapes if name != TARGET_IDS)
 
 
-def _check_shapes(
-    found: Mapping[str, tuple[str, tuple[int, ...]]],
-    model: ModelSettings,
-    source_size: int,
-    target_size: int,
-    n_models: int,
-) -> None:
+def _check_shapes(in_file: Shapes, model: ModelSettings, sizes: tuple[int, int], n_models: int) -> None:
     """Raise ModelFileError unless a file has exactly the tensors that the settings define, for each of its models."""
     depth = model.n_encoder_layers + model.n_decoder_layers
-    if depth * n_models > len(found):  # a huge depth would take long to list
+    if depth * n_models > len(in_file):  # a huge depth would take long to list
         raise ModelFileError("the model file has fewer tensors than layers")
-    if model.tied_embeddings == "all" and source_size != target_size:
+    if model.tied_embeddings == "all" and len(set(sizes)) > 1:
         raise ModelFileError("a shared embedding needs vocabularies of the same size")
-    shapes = tensor_shapes(model, source_size, target_size).items()
-    numbers = range(1, n_models + 1)
+    shapes, numbers = tensor_shapes(model, *sizes).items(), range(1, n_models + 1)
     expected = {_prefix(number) + name: ("float32", shape) for number in numbers for name, shape in shapes}
-    for name in sorted(expected.keys() | found.keys()):
-        got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (found, expected))
+    for name in sorted(expected.keys() | in_file.keys()):
+        got, required = (" ".join(map(str, shapes.get(name, ("nothing",)))) for shapes in (in_file, expected))
         if got != required:
             raise ModelFileError(f"the tensor {name!r} does not match the settings", got=got, expected=required)
 

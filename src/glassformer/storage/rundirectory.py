@@ -60,7 +60,7 @@ class RunDirectory:
         self.checkpoints = path / "checkpoints"
         self.resume = self.checkpoints / "resume.safetensors"
         self.previous_resume = self.checkpoints / "resume-previous.safetensors"
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, ...] | None = None
 
     def checkpoint(self, step: int) -> Path:
         return self.checkpoints / f"step-{step:07d}.safetensors"
@@ -74,8 +74,8 @@ class RunDirectory:
 
     def checkpoints_and_snapshots(self) -> list[Path]:
         """Return weights of the last validations, and snapshots, by step."""
-        found = {file: _WEIGHTS.fullmatch(file.name) for file in self.checkpoints.glob("*-*.safetensors")}
-        return sorted((file for file, match in found.items() if match and match["step"]), key=self.step_of)
+        matches = {file: _WEIGHTS.fullmatch(file.name) for file in self.checkpoints.glob("*-*.safetensors")}
+        return sorted((file for file, match in matches.items() if match and match["step"]), key=self.step_of)
 
     @staticmethod
     def step_of(weights: Path) -> int:
@@ -147,8 +147,8 @@ class RunDirectory:
         """Return all in the directory and its checkpoints, without the lock and files of an interrupted process."""
         has_checkpoints = self.checkpoints.is_dir() and not self.checkpoints.is_symlink()
         folders = [self.path] * self.path.exists() + [self.checkpoints] * has_checkpoints
-        found = [file for folder in folders for file in folder.iterdir()]
-        return sorted(file for file in found if file not in (self.lock, self.checkpoints) and not _is_temporary(file))
+        files = [file for folder in folders for file in folder.iterdir()]
+        return sorted(file for file in files if file not in (self.lock, self.checkpoints) and not _is_temporary(file))
 
     def _is_own(self, file: Path) -> bool:
         """Return whether a run writes a file of this name."""
@@ -218,8 +218,8 @@ class RunDirectory:
     def _movable(self, folder: Path) -> list[Path]:
         """Return the entries of a run in a directory, the recipe last: while it exists, the directory is a run."""
         excluded = {self.lock.name, self.replaced.name, self._half_replaced.name}
-        found = [entry for entry in folder.iterdir() if entry.name not in excluded]
-        return sorted(found, key=lambda entry: entry.name == self.recipe.name)
+        entries = [entry for entry in folder.iterdir() if entry.name not in excluded]
+        return sorted(entries, key=lambda entry: entry.name == self.recipe.name)
 
     def _move(self, source: Path, target: Path) -> None:
         for entry in self._movable(source):

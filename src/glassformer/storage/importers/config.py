@@ -74,13 +74,13 @@ class MarianConfig(BaseModel):
         generation = folder / "generation_config.json"
         names = ("num_beams", "length_penalty", "max_length")
         search = read_json(generation) if generation.exists() else {}
-        found = {name: search[name] for name in names if search.get(name) is not None}
-        values |= found
+        in_generation = {name: search[name] for name in names if search.get(name) is not None}
+        values |= in_generation
         try:
             config = cls.model_validate({name: value for name, value in values.items() if value is not None})
         except ValidationError as error:
             place, got, expected = first_fault(error)
-            where = str(generation if place in found else path)
+            where = str(generation if place in in_generation else path)
             raise ModelFileError(
                 f"the setting {place!r} is not valid", where=where, got=got, expected=expected
             ) from None

@@ -120,12 +120,12 @@ class _Side:
                 got = f"the id {self.ids[piece]}" if piece in self.ids else "nothing"
                 what = f"the vocabulary does not have {piece} where config.json says"
                 raise ModelFileError(what, where=where, got=got, expected="an id" if at is None else f"the id {at}")
-        known = sum(piece in self.ids for piece in self.model.pieces)
-        if known < MIN_FITTING * len(self.model.pieces):
+        n_shared = sum(piece in self.ids for piece in self.model.pieces)
+        if n_shared < MIN_FITTING * len(self.model.pieces):
             raise ModelFileError(
                 "the SentencePiece model does not fit the vocabulary",
                 where=f"{self.spm} and {self.vocabulary.name}",
-                got=f"{known:,} of its {len(self.model.pieces):,} pieces are in the vocabulary",
+                got=f"{n_shared:,} of its {len(self.model.pieces):,} pieces are in the vocabulary",
                 expected=f"at least {MIN_FITTING:.0%}",
             )
 

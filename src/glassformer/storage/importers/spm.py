@@ -30,9 +30,8 @@ def read_sentencepiece(content: bytes, where: str) -> SentencePieceModel:
         proto = sentencepiece_model_pb2.ModelProto.FromString(content)
         return _model(proto, where)
     except (DecodeError, ValueError, UsageError) as error:
-        raise ModelFileError(
-            "this is not a SentencePiece model, or it is damaged", where=where, got=str(error)
-        ) from None
+        what = "this is not a SentencePiece model, or it is damaged"
+        raise ModelFileError(what, where=where, got=str(error)) from None
 
 
 def _model(proto: Any, where: str) -> SentencePieceModel:
@@ -43,8 +42,8 @@ def _model(proto: Any, where: str) -> SentencePieceModel:
         "byte fallback": trainer.byte_fallback,
         "rules for decoding": proto.denormalizer_spec.precompiled_charsmap,
     }
-    if found := [name for name, has_it in unsupported.items() if has_it]:
-        raise ModelFileError("this SentencePiece model has what is not supported", where=where, got=", ".join(found))
+    if reasons := [name for name, has_it in unsupported.items() if has_it]:
+        raise ModelFileError("this SentencePiece model has what is not supported", where=where, got=", ".join(reasons))
     pieces = [piece for piece in proto.pieces if piece.type in (_NORMAL, _USER_DEFINED, _UNUSED)]
     user_defined, unused = (
         [i for i, piece in enumerate(pieces) if piece.type == kind] for kind in (_USER_DEFINED, _UNUSED)

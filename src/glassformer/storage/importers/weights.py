@@ -8,7 +8,7 @@ a column. No number is changed: the model computes the same, except for the orde
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,17 @@ from glassformer.storage.importers.config import MarianConfig
 from glassformer.storage.modelfile import tensor_shapes
 
 SAFETENSORS, PICKLED = "model.safetensors", "pytorch_model.bin"
+POSITIONS = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"}
 POSITIONS_TOLERANCE = 1e-4  # of a table of sinusoids that is in a file
 _PARTS = {
+    "encoder.": "model.encoder.layers.",
+    "decoder.": "model.decoder.layers.",
+    "encoder_norm": "model.encoder.layer_norm",
+    "decoder_norm": "model.decoder.layer_norm",
+    "source_embedding": "model.encoder.embed_tokens",
+    "target_embedding": "model.decoder.embed_tokens",
+    "output_projection.weight": "lm_head.weight",
+    "output_projection.bias": "final_logits_bias",
     "self_attention_norm": "self_attn_layer_norm",
     "cross_attention_norm": "encoder_attn_layer_norm",
     "feed_forward_norm": "final_layer_norm",
@@ -37,7 +46,8 @@ _PARTS = {
     "w_v": "v_proj",
     "w_o": "out_proj",
 }
-"""Part of a name of ours -> MarianMT's; a longer one is before those that it contains."""
+"""Part of a name of ours -> MarianMT's, in the order of replacement: a longer one is before those that it contains. The
+final norms are those of Blenderbot, which has the same names otherwise."""
 
 
 def read_weights(folder: Path, config: MarianConfig, model: ModelSettings) -> Arrays:
@@ -47,41 +57,35 @@ def read_weights(folder: Path, config: MarianConfig, model: ModelSettings) -> Ar
     or not equal to the one that it should share.
     """
     path = next(folder / name for name in (SAFETENSORS, PICKLED) if (folder / name).exists())
-    theirs = _read(path)
+    theirs, where = _read(path), str(path)
     shapes = tensor_shapes(model, config.vocab_size, config.target_size)
-    names = {ours: _their_name(ours, model) for ours in shapes}
-    _check_same(theirs, model, str(path))
-    _check_positions(theirs, model, str(path))
-    extra = sorted(theirs.keys() - set(names.values()) - _copies(model))
-    if extra:
+    names = {ours: marian_name(ours) for ours in shapes}
+    shared, copies = _shared_names(model)
+    if model.tied_embeddings == "all":
+        names["source_embedding.weight"] = shared
+    _check_same(theirs, shared, copies, where)
+    _check_positions(theirs, model, where)
+    if extra := sorted(theirs.keys() - {*names.values(), *copies, *POSITIONS}):
         raise ModelFileError(
             "the file has weights that MarianMT does not have",
-            where=str(path),
+            where=where,
             got=", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else ""),
         )
     order = _feature_order(model.d_model)
     tensors = {}
     for ours, shape in shapes.items():
-        array = _take(theirs, names[ours], shape, str(path))
-        for axis in _feature_axes(ours):
+        array = _take(theirs, names[ours], shape, where)
+        for axis in feature_axes(ours):
             array = np.take(array, order, axis=axis)
         tensors[ours] = np.ascontiguousarray(array)
     return tensors
 
 
-def _their_name(ours: str, model: ModelSettings) -> str:
-    if ours == "output_projection.bias":
-        return "final_logits_bias"
-    if ours == "output_projection.weight":
-        return "lm_head.weight"
-    if ours == "source_embedding.weight":
-        return "model.shared.weight" if model.tied_embeddings == "all" else "model.encoder.embed_tokens.weight"
-    if ours == "target_embedding.weight":
-        return "model.decoder.embed_tokens.weight"
-    stack, layer, rest = ours.split(".", 2)
+def marian_name(name: str) -> str:
+    """Return MarianMT's name of a tensor of ours, where no embedding is shared."""
     for part, their_part in _PARTS.items():
-        rest = rest.replace(part, their_part)
-    return f"model.{stack}.layers.{layer}.{rest}"
+        name = name.replace(part, their_part)
+    return name
 
 
 def _take(theirs: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...], where: str) -> NDArray[Any]:
@@ -103,15 +107,10 @@ def _feature_order(d_model: int) -> NDArray[np.int64]:
     return np.arange(d_model).reshape(2, d_model // 2).T.ravel()
 
 
-def _feature_axes(name: str) -> tuple[int, ...]:
-    """The axes of our tensor `name` that are features of the model."""
+def feature_axes(name: str) -> tuple[int, ...]:
+    """Return the axes of our tensor `name` that are features of the model."""
     part, _, kind = name.rpartition(".")
-    last = part.rpartition(".")[2]
-    if last.endswith("_norm"):
-        return (0,)
-    if last == "output_projection" and kind == "bias":
-        return ()
-    if last in ("w_o", "w_2"):
+    if part.endswith(("_norm", "w_o", "w_2")):
         return (0,)
     return (1,) if kind == "weight" else ()
 
@@ -127,30 +126,21 @@ def _shared_names(model: ModelSettings) -> tuple[str, tuple[str, ...]]:
     return "model.decoder.embed_tokens.weight", ("lm_head.weight",) if model.tied_embeddings == "target" else ()
 
 
-def _copies(model: ModelSettings) -> set[str]:
-    return {*_shared_names(model)[1], *(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))}
-
-
-def _check_same(theirs: Arrays, model: ModelSettings, where: str) -> None:
+def _check_same(theirs: Arrays, shared: str, copies: Sequence[str], where: str) -> None:
     """Raise ModelFileError unless copies of the shared matrix are equal to it; a file may have only a copy."""
-    first, others = _shared_names(model)
-    found = [name for name in (first, *others) if name in theirs]
-    if not found:
-        raise ModelFileError(f"the weights {first!r} are missing", where=where)
-    theirs.setdefault(first, theirs[found[0]])
-    for name in found:
-        if not np.array_equal(theirs[name], theirs[first], equal_nan=True):
-            what = f"the weights {name!r} and {first!r} should be the same, and differ"
-            raise ModelFileError(what, where=where)
+    names = [name for name in (shared, *copies) if name in theirs]
+    if not names:
+        raise ModelFileError(f"the weights {shared!r} are missing", where=where)
+    theirs.setdefault(shared, theirs[names[0]])
+    for name in names:
+        if not np.array_equal(theirs[name], theirs[shared], equal_nan=True):
+            raise ModelFileError(f"the weights {name!r} and {shared!r} should be the same, and differ", where=where)
 
 
 def _check_positions(theirs: Arrays, model: ModelSettings, where: str) -> None:
     """Raise ModelFileError for a table of positions that is not MarianMT's sinusoids."""
-    for stack in ("encoder", "decoder"):
-        name = f"model.{stack}.embed_positions.weight"
-        table = theirs.get(name)
-        if table is None:
-            continue
+    for name in sorted(POSITIONS & theirs.keys()):
+        table = theirs[name]
         if table.ndim != 2 or table.shape[1] != model.d_model or len(table) > model.max_length + 2:
             raise ModelFileError(f"the weights {name!r} are no table of positions", where=where, got=str(table.shape))
         halves = np.empty(table.shape)
