@@ -6,13 +6,7 @@ import inspect
 import pickle
 
 from glassformer import errors
-from glassformer.errors import (
-    GlassformerError,
-    SettingsError,
-    TableError,
-    nearest,
-    quoted,
-)
+from glassformer.errors import GlassformerError, SettingsError, TableError, nearest, quoted
 
 
 def test_every_error_is_in_the_tree_of_the_docstring_with_its_exit_code():
@@ -52,15 +46,7 @@ def test_of_many_words_thirty_are_listed():
 def test_a_quoted_value_is_short_whatever_it_is():
     assert quoted("it's") == '"it\'s"'
     assert quoted(2.5) == "2.5"
-    for value in (
-        "x" * 9999,
-        10**4000,
-        10**9999,
-        [10**9999],
-        {"a": "b" * 9999},
-        ["c" * 99] * 99,
-        b"d" * 9999,
-        "\0" * 99,
-    ):
+    texts = "x" * 9999, b"d" * 9999, "\0" * 99
+    for value in (*texts, 10**4000, 10**9999, [10**9999], {"a": "b" * 9999}, ["c" * 99] * 99):
         assert len(quoted(value)) <= 80
     assert quoted(10**5000) == "a number of about 5,000 digits, which is too long"

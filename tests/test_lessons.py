@@ -119,7 +119,8 @@ def test_a_notebook_is_made_of_its_source(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_is_stored_with_its_outputs_and_is_small(name: str) -> None:
+def test_a_notebook_is_small_has_its_outputs_folds_asserts_and_imports_course_first(name: str) -> None:
+    """So that `course` can print what is missing."""
     notebook = stored(name)
     assert (LESSONS / f"{name}.ipynb").stat().st_size < MAX_BYTES
     code = [cell for cell in notebook.cells if cell["cell_type"] == "code"]
@@ -128,6 +129,12 @@ def test_a_notebook_is_stored_with_its_outputs_and_is_small(name: str) -> None:
     assert not [output for output in outputs if output["output_type"] == "error"]
     assert not [output for output in outputs if output.get("name") == "stderr"]
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 2
+    folded = [cell["source"] for cell in code if "hide-input" in cell["metadata"].get("tags", ())]
+    assert any("assert " in source for source in folded)
+    assert not [cell["source"] for cell in code if "assert " in cell["source"] and cell["source"] not in folded]
+    names = [getattr(node, "module", None) or node.names[0].name for node in ast.parse(code[0]["source"]).body]
+    packages = [name.partition(".")[0] for name in names]
+    assert next(name for name in packages if name not in sys.stdlib_module_names) == "course"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -225,9 +232,6 @@ def test_a_comma_in_a_number_is_explained(capsys: pytest.CaptureFixture[str]) ->
     assert said(capsys, exercises, 1, np.int64(524_288)) == "Exercise 1: right.\n"
 
 
-def forgets_to_return(p: float, q: float) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -238,7 +242,7 @@ def forgets_to_return(p: float, q: float) -> None: ...
         (lambda p, q: (p, q), "the result of double(2, 3): give one number, not 2 numbers"),
         (lambda p, q: p**q + float("inf") - float("inf"), "the result of double(2, 3): there is a nan"),
         (lambda p, q: p / 0, "double(2, 3) stops with ZeroDivisionError"),
-        (forgets_to_return, "double(2, 3) returns nothing; is `return` missing?"),
+        (lambda p, q: None, "double(2, 3) returns nothing; is `return` missing?"),
         (8, "give the function itself, without parentheses: answer = double"),
     ],
 )
@@ -313,37 +317,26 @@ def test_no_check_uses_a_name_that_the_reader_can_give_another_meaning(name: str
         assert not free, f"take {', '.join(free)} as the default of a parameter"
 
 
-def traceback_of(*codes: str, folder: Path) -> list[str]:
-    """What a notebook of these cells shows of the error that the last one ends in."""
-    from nbclient.exceptions import CellExecutionError
-
-    shutil.copy(LESSONS / "course.py", folder)
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
-    with pytest.raises(CellExecutionError):
-        build.execute(notebook, folder)
-    (error,) = notebook.cells[-1]["outputs"]
-    return list(error["traceback"])
-
-
 @pytest.mark.medium
 def test_an_unknown_name_in_a_notebook_says_to_run_the_cells_above(tmp_path: Path) -> None:
-    message = "\n".join(traceback_of("import course", "exercises.check(1, 2)", folder=tmp_path))
+    from nbclient.exceptions import CellExecutionError
+
+    shutil.copy(LESSONS / "course.py", tmp_path)
+    cells = [nbformat.v4.new_code_cell(code) for code in ("import course", "exercises.check(1, 2)")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    with pytest.raises(CellExecutionError):
+        build.execute(notebook, tmp_path)
+    (error,) = notebook.cells[-1]["outputs"]
+    message = "\n".join(error["traceback"])
     assert "is not defined" in message
     assert "Menu Run > Run All Above Selected Cell" in message
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_course_is_imported_first_so_that_it_can_say_what_is_missing(name: str) -> None:
-    code = next(cell["source"] for cell in stored(name).cells if cell["cell_type"] == "code")
-    names = [getattr(node, "module", None) or node.names[0].name for node in ast.parse(code).body]
-    packages = [each.partition(".")[0] for each in names]
-    assert next(each for each in packages if each not in sys.stdlib_module_names) == "course"
-
-
 @pytest.mark.parametrize("missing", ["matplotlib", "glassformer"])
-def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str, tmp_path: Path) -> None:
-    block = f"import sys\nsys.modules[{missing!r}] = None"
-    (message,) = traceback_of(block, "import course", folder=tmp_path)
+def test_a_notebook_without_the_extra_shows_one_clear_message(missing: str) -> None:
+    with mock.patch.dict(sys.modules, {missing: None}), pytest.raises(ImportError) as stopped:
+        load("course")
+    (message,) = stopped.value._render_traceback_()
     assert message.startswith(f"error: the lessons need the package '{missing}'")
     assert "hint: run `make lessons`" in message
 
@@ -463,11 +456,3 @@ def test_the_addresses_of_the_lessons_are_of_panels_and_numbers_of_the_page(own:
     for group, title in named:
         (block,) = re.findall(rf"^  {group}: {{\n(.*?)^  }}", panels, re.MULTILINE | re.DOTALL)
         assert f"title: '{title}'" in block
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_assert_of_a_lesson_is_in_a_folded_cell(name: str) -> None:
-    code = [cell for cell in stored(name).cells if cell["cell_type"] == "code"]
-    folded = [cell["source"] for cell in code if "hide-input" in cell["metadata"].get("tags", ())]
-    assert any("assert " in source for source in folded)
-    assert not [cell["source"] for cell in code if "assert " in cell["source"] and cell["source"] not in folded]

@@ -49,14 +49,8 @@ def house(tmp_path_factory) -> House:
     stopped = Run(plan(table, folder / "stopped", overrides=TINY), "cpu")
     stopped.stop()
     list(stopped)
-    return House(
-        table,
-        leaking,
-        long,
-        folder / "run",
-        folder / "stopped",
-        TestClient(create_app(Served.load(folder / "run")), base_url="http://127.0.0.1"),
-    )
+    http = TestClient(create_app(Served.load(folder / "run")), base_url="http://127.0.0.1")
+    return House(table, leaking, long, folder / "run", folder / "stopped", http)
 
 
 def sentence(call: Callable[[], object]) -> str:
@@ -98,26 +92,17 @@ def test_a_run_is_refused_alike(tmp_path, house, name):
     assert not (tmp_path / "run").exists()
 
 
-NOTICES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "leaks": ({"valid": "LEAKING"}, ["--valid", "LEAKING"]),
-    "rows too long": ({"overrides": {"data.max_target_length": 16}}, ["--set", "data.max_target_length=16"]),
-    "unknown tokens": ({"overrides": {"tokens.target.min_count": 8}}, ["--set", "tokens.target.min_count=8"]),
-}
-
-
-@pytest.mark.parametrize("name", NOTICES)
-def test_the_same_notices_are_given(tmp_path, house, name):
-    arguments, words = NOTICES[name]
-    python = {key: str(house.leaking) if value == "LEAKING" else dict(value) for key, value in arguments.items()}
-    python["overrides"] = TINY | python.get("overrides", {})
-    notices = [notice.text for notice in notices_of(plan(house.table, tmp_path / "run", **python))]
-    assert len(notices) >= 2  # the first row of each table, and what is meant here
-    tiny = [word for setting, value in TINY.items() for word in ("--set", f"{setting}={value}")]
-    given = (str(house.leaking) if word == "LEAKING" else word for word in words)
-    answer = answer_to("train", house.table, "--out", tmp_path / "run", *tiny, *given)
+def test_the_same_notices_are_given(tmp_path, house):
+    overrides = TINY | {"data.max_target_length": 16, "tokens.target.min_count": 8}
+    planned = plan(house.table, tmp_path / "run", valid=house.leaking, overrides=overrides)
+    notices = list(notices_of(planned))
+    kinds = {"first row", "also trained on", "audit", "too long", "unknown tokens"}
+    assert kinds <= {notice.kind for notice in notices}
+    words = [word for setting, value in overrides.items() for word in ("--set", f"{setting}={value}")]
+    answer = answer_to("train", house.table, "--out", tmp_path / "run", "--valid", house.leaking, *words)
     assert answer.code == 0, answer.err
-    for text in notices:
-        assert text.partition("\n")[0] in answer.err
+    for notice in notices:
+        assert notice.text.partition("\n")[0] in answer.err
 
 
 def test_a_setting_that_cannot_change_in_a_resumed_run_is_refused_alike(house):
@@ -178,14 +163,12 @@ def test_evaluation_and_explanation_follow_the_same_rule(house):
 
 def test_an_ensemble_answers_alike_and_is_not_opened(house):
     both = Translator.load(house.run, ensemble=[house.run], device="cpu")
-    http = TestClient(
-        create_app(Served.load(house.run, ensemble=[house.run], device="cpu")), base_url="http://127.0.0.1"
-    )
+    app = create_app(Served.load(house.run, ensemble=[house.run], device="cpu"))
+    http = TestClient(app, base_url="http://127.0.0.1")
     expected = both.translate([TEXT])[0].to_json()
     assert http.post("/api/translate", json={"texts": [TEXT]}).json()["translations"] == [expected]
-    assert json.loads(answer_to("translate", house.run, "--ensemble", house.run, "--json", stdin=TEXT.encode()).out)[
-        "score"
-    ] == pytest.approx(expected["score"])
+    answer = answer_to("translate", house.run, "--ensemble", house.run, "--json", stdin=TEXT.encode())
+    assert json.loads(answer.out)["score"] == pytest.approx(expected["score"])
     response = http.post("/api/trace", json={"text": TEXT})
     assert response.status_code == 400
     assert response.json()["error"]["what"] == "a trace opens one model, and this server answers with an ensemble"

@@ -38,8 +38,9 @@ NAMES = [
 ]
 
 
-def test_the_public_names_are_frozen():
+def test_the_public_names_are_frozen_and_dir_agrees():
     assert glassformer.__all__ == NAMES
+    assert dir(glassformer) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,10 +49,6 @@ def test_every_public_name_is_what_it_says(name):
     assert found.__name__ == name
     assert found.__module__.startswith("glassformer.")
     assert found.__doc__
-
-
-def test_dir_agrees():
-    assert dir(glassformer) == sorted(NAMES)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

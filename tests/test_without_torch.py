@@ -131,20 +131,18 @@ def test_a_model_gives_the_same_answers_with_and_without_torch(without, names):
         assert timed.sub("", without[use].out) == timed.sub("", beside.out) != ""
 
 
-def test_torch_is_not_imported_where_it_is_installed(names):
-    uses = [f"{use} --device cpu" for use in USES if "--alignments" not in use]
-    for use, done in run(uses, names, before="import sys\n").items():
-        assert (done.code, "torch" in done.modules) == (0, False), (use, done.err)
-
-
-def test_a_translation_without_a_message_imports_nothing_that_only_others_use(names, tmp_path):
+def test_torch_is_not_imported_where_it_is_installed_nor_what_a_translation_does_not_use(names, tmp_path):
     line = tmp_path / "line.txt"
     line.write_text("1845-01-05", encoding="utf-8")
-    (done,) = run(["translate {model} {line}"], names | {"line": line}, before="import sys\n").values()
+    uses = ["translate {model} {line}", *(f"{use} --device cpu" for use in USES if "--alignments" not in use)]
+    commands = run(uses, names | {"line": line}, before="import sys\n")
+    for use, done in commands.items():
+        assert (done.code, "torch" in done.modules) == (0, False), (use, done.err)
     others = {"logging", "rich", "sacrebleu", "tomllib", "glassformer.cli.train", "glassformer.data.tables"}
     others |= {f"glassformer.inference.{name}" for name in ("allowed.patterns", "evaluation", "metrics")}
     others |= {"glassformer.storage.hub"}
-    assert (done.code, done.err, others.intersection(done.modules)) == (0, "", set())
+    first = commands["translate {model} {line}"]
+    assert (first.err, others.intersection(first.modules)) == ("", set())
 
 
 def test_a_translation_is_explained_without_torch(without):
@@ -170,7 +168,7 @@ def test_what_trains_says_in_one_message_that_torch_is_missing(command, without)
     assert without[command][:3] == expected
 
 
-def test_a_model_is_served_without_torch(names):
+def test_a_model_is_served_without_torch_and_names_of_python_that_need_it_say_so(names):
     program = """
 import asyncio
 import sys
@@ -182,16 +180,7 @@ from glassformer.serve.served import Served
 
 served = Served.load(Path(sys.argv[1]))
 (answer,) = asyncio.run(served.translate(TranslateBody(texts=["1845-01-05"])))
-print(answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).translation)
-"""
-    words = [sys.executable, "-c", WITHOUT + program, str(names["model"])]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
-    assert done.stdout == "True\n", done.stderr
-
-
-def test_so_do_the_names_for_python():
-    program = """
-import glassformer
+assert answer.text == asyncio.run(served.trace(TraceBody(text="1845-01-05"))).translation
 for name in ("train", "plan", "Run", "Plan"):
     try:
         getattr(glassformer, name)
@@ -199,9 +188,8 @@ for name in ("train", "plan", "Run", "Plan"):
         print(error.what)
 print(glassformer.Translator.__name__, glassformer.explain.__name__, glassformer.evaluate.__name__)
 """
-    done = subprocess.run([sys.executable, "-c", WITHOUT + program], capture_output=True, text=True, check=False)
-    lines = [
-        f"glassformer.{name} needs the package 'torch', which is not installed"
-        for name in ("train", "plan", "Run", "Plan")
-    ]
+    words = [sys.executable, "-c", WITHOUT + program, str(names["model"])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    missing = "needs the package 'torch', which is not installed"
+    lines = [f"glassformer.{name} {missing}" for name in ("train", "plan", "Run", "Plan")]
     assert done.stdout.splitlines() == [*lines, "Translator explain evaluate"], done.stderr

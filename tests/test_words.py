@@ -131,10 +131,11 @@ def texts_of(area: str) -> list[tuple[str, str]]:
 
 def find(phrases: Mapping[str, str], texts: list[tuple[str, str]]) -> list[str]:
     """Each use of a phrase: where, in which words, and what to write instead."""
-    found = []
+    found, whole = [], "\n".join(text for _, text in texts)
     for phrase, instead in phrases.items():
-        for where, text in texts:
-            for use in re.finditer(phrase, text, flags=re.IGNORECASE):
+        pattern = re.compile(phrase, re.IGNORECASE)
+        for where, text in texts if pattern.search(whole) else ():
+            for use in pattern.finditer(text):
                 context = text[max(0, use.start() - 30) : use.end() + 30]
                 found.append(f"{where}: … {context} …; instead of {use[0]!r}: {instead}")
     return found

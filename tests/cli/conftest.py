@@ -6,11 +6,8 @@ import contextlib
 import csv
 import functools
 import io
-import os
 import re
-import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -19,11 +16,10 @@ from unittest import mock
 import pytest
 import typer.main
 
-from glassformer.cli import main
+from glassformer.cli import command_line, main
 from glassformer.data.datasets import dates
 from glassformer.evaluation import comparison, evaluate as evaluation
 from glassformer.inference.translator import Translator
-from tests.chaos.conftest import child, wait
 
 ROWS = dates(200, seed=7)
 DATES = ["1845-01-05", "1467-07-28", "1996-09-08", "1959-03-02"]
@@ -52,8 +48,8 @@ class Answer(NamedTuple):
 
 
 Call = Callable[..., Answer]
-# Most of the time of a short call is the building of all verbs with all their options.
-build_once = functools.cache(typer.main.get_command)
+# Most of the time of a short call is the building of the verb with its options.
+ONCE = {"command_line": functools.cache(command_line), "get_command": functools.cache(typer.main.get_command)}
 
 
 def answer_to(*words: object, stdin: bytes = b"", columns: int = 250, **streams: TextIO | None) -> Answer:
@@ -67,7 +63,8 @@ def answer_to(*words: object, stdin: bytes = b"", columns: int = 250, **streams:
     with (
         mock.patch.multiple(sys, **({"stdin": given, "stdout": out, "stderr": err} | streams)),
         mock.patch.object(sys, "argv", ["glassformer", *map(str, words)]),
-        mock.patch.object(typer.main, "get_command", build_once),
+        mock.patch("glassformer.cli.command_line", ONCE["command_line"]),
+        mock.patch.object(typer.main, "get_command", ONCE["get_command"]),
         mock.patch.dict("os.environ", {"COLUMNS": str(columns), "TERM": "dumb"}),
     ):
         try:
@@ -126,30 +123,6 @@ def call() -> Call:
 def small() -> Callable[..., list[str]]:
     """The `--set` words of a run that takes a moment; see `assignments`."""
     return assignments
-
-
-@pytest.fixture
-def interrupted(call: Callable[..., Answer], tmp_path: Path) -> Callable[..., str]:
-    """A training in a process of its own, which gets a signal after its first validation; returns what it said."""
-    printed = tmp_path / "printed"
-
-    def run(*words: object, number: int = signal.SIGINT) -> str:
-        def trains() -> int:
-            with printed.open("w", encoding="utf-8", buffering=1) as stderr:
-                return call(*words, stderr=stderr).code
-
-        printed.touch()
-        with child(trains) as process:
-            while "held-out loss" not in printed.read_text("utf-8"):
-                assert os.waitpid(process, os.WNOHANG) == (0, 0), printed.read_text("utf-8")
-                time.sleep(0.02)
-            os.kill(process, number)
-            assert wait(process) == 130
-        said = printed.read_text("utf-8")
-        assert "Traceback" not in said
-        return said
-
-    return run
 
 
 @pytest.fixture(scope="session")

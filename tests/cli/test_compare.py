@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.compare import _paths
 from tests.cases import cipher
 
 
@@ -17,7 +16,7 @@ def found_of(call, *words: object) -> dict:
     return json.loads(answer.out)
 
 
-FORMS = ("a.txt", "a.csv", "a.tsv", "a.jsonl", "a.jsonl --json", "a.csv --keep english --alignments", "a.txt.gz")
+FORMS = ("a.txt", "a,b.jsonl --json", "a.csv --keep english --alignments", "a.txt.gz")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -47,7 +46,6 @@ def test_a_trained_model_is_better_than_an_early_one(call, run, early, table):
     assert of_b.keys() | {"sequence_error_rate", "bleu"} == evaluated.keys()  # early answers are short
     assert found["metrics"]["char_error_rate"]["better"] == "B"
     assert (found["seed"], found["a"]) == (3, [str(early)])
-    assert found == found_of(call, early, run, table, "--seed", "3")
     shown = call("compare", early, run, table).out
     assert f"char_error_rate: {found['metrics']['char_error_rate']['verdict'][:20]}" in shown
     assert f"B has fewer edits than A in {found['won_by_b']} rows, and more in {found['won_by_a']}\n" in shown
@@ -62,13 +60,6 @@ def test_several_seeds_are_one_side(call, run, early, few):
     shown = call("compare", f"{early},{early}", run, few).out
     assert f"A: {early}, {early} (2 seeds)\n" in shown
     assert "compare several seeds" not in shown
-
-
-def test_a_path_with_a_comma_is_one_path(tmp_path):
-    path = tmp_path / "a,b.txt"
-    assert _paths(str(path)) == [str(tmp_path / "a"), "b.txt"]
-    path.touch()
-    assert _paths(str(path)) == [str(path)]
 
 
 def test_models_of_different_target_vocabularies_are_compared_without_their_tokens(call, run, ascii_run, few):
@@ -103,10 +94,8 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
         done = call("train", table, "--out", tmp_path / name, *words, *features, *small(training__steps="3"), "-q")
         assert done.code == 0, done.err
     both = found_of(call, tmp_path / "one", tmp_path / "two", table, *words)
-    assert (both["notes"][-2], both["items"]) == (
-        "the models have different inputs: each row is compared by itself",
-        40,
-    )
+    assert both["notes"][-2] == "the models have different inputs: each row is compared by itself"
+    assert both["items"] == 40
     reverse = ("--source", "form", "--target", "lemma")
     done = call("train", table, "--out", tmp_path / "reverse", *reverse, *small(training__steps="3"), "-q")
     assert done.code == 0, done.err
@@ -123,12 +112,9 @@ GOLD = [("word", "translation"), *cipher(40)]
     [
         ([("word", "translation", "translation_2"), *((x, y, y[::-1]) for x, y in GOLD[1:])], 0),
         ([("word", "translation", "translation_2"), *((x, y[::-1], y) for x, y in GOLD[1:])], 40),
-        ([("word", "translation"), *sorted(GOLD[1:])], 40),
-        ([("Text", "output"), *GOLD[1:]], 40),
         ([("text", "output"), *sorted(GOLD[1:])], 40),
         ([("id", "source", "translation"), *((str(i), x, y) for i, (x, y) in enumerate(sorted(GOLD[1:])))], 40),
         (sorted(GOLD[1:]), 40),
-        ([(y,) for _, y in GOLD[1:]], 40),
         ([("translation",), *((y,) for _, y in GOLD[1:])], 40),
         ([("prediction", "word"), *((y, x) for x, y in sorted(GOLD[1:]))], 40),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import json
+import shutil
 
 import pytest
 
@@ -69,27 +70,16 @@ def test_the_demo_goes_the_whole_way_finds_its_model_again_resumes_and_has_a_mod
     assert rows_of(tmp_path / "dates.csv") != train
 
 
-@pytest.mark.usefixtures("little")
-def test_the_demo_never_uses_or_replaces_a_run_that_is_not_its_own(tmp_path, call, small, table):
-    model = tmp_path / "run" / "model.safetensors"
-    assert call("train", table, "--out", tmp_path / "run", *small(training__steps="1")).code == 0
-    before = model.read_bytes()
-    answer = call("demo", "--out", tmp_path)
-    assert answer.code == 1
-    assert "this file or run was not made by the demo" in answer.err
-    assert model.read_bytes() == before
-    assert not (tmp_path / "dates.csv").exists()
-
-
-def test_the_demo_never_replaces_a_table_that_is_not_its_own(tmp_path, call):
-    mine = tmp_path / "dates-test.csv"
-    mine.write_text("mine,too\n")
+@pytest.mark.parametrize("name", ["dates-test.csv", "run"])
+def test_the_demo_never_uses_or_replaces_a_table_or_run_that_is_not_its_own(tmp_path, call, run, name):
+    mine = tmp_path / name
+    mine.write_text("mine,too\n") if mine.suffix else shutil.copytree(run, mine)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     answer = call("demo", "--out", tmp_path)
     assert answer.code == 1
     assert "this file or run was not made by the demo; nothing was written" in answer.err
     assert str(mine) in answer.err
-    assert [each.name for each in tmp_path.iterdir()] == ["dates-test.csv"]
-    assert mine.read_text() == "mine,too\n"
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.slow

@@ -37,7 +37,6 @@ def empty_model(path: Path, model: ModelSettings, tokenizer: Tokenizer, side: Si
     [
         ("source", "1676-11-30", 0, DATE),
         ("target", "November 30, 1676", 20, [*ENGLISH, 67]),
-        ("target", "November 30, 1676", 19, ENGLISH),
         ("target", "November 30, 1676", 5, ENGLISH),
         ("source", "", 4, [65, 66, 67, 67]),
     ],
@@ -75,24 +74,19 @@ def test_info_counts_the_parameters_of_one_attention_of_the_paper(tmp_path, call
     assert "?: 0 rows, 0 held out" in printed  # a model that says nothing of its training
 
 
-def test_the_parts_of_a_model_add_up(call, run):
-    parameters = json.loads(call("info", run, "--json").out)["parameters"]
-    parts = [parameters[name] for name in ("embeddings and positions", "encoder", "decoder")]
-    assert sum(parts) == parameters["all"] == ModelFile.load(run).n_parameters
-
-
 def test_info_lists_the_26_characters_that_dates_never_use(call, ascii_run):
     never = json.loads(call("info", ascii_run, "--json").out)["never_trained"]
     english = "JanuaryFebruaryMarchAprilMayJuneJulyAugustSeptemberOctoberNovemberDecember, " + string.digits
     assert never["source"] == [character for character in CHARACTERS if character not in string.digits + "-"]
     assert never["target"] == [character for character in CHARACTERS if character not in english]
     assert len(set(never["source"]) & set(never["target"])) == 26
-    told = call("info", ascii_run).out
-    assert re.search(r"source tokens never trained +54  A B C", told)
-    assert re.search(r"target tokens never trained +27  B C E", told)
+    assert re.search(r"source tokens never trained +54  A B C", call("info", ascii_run).out)
 
 
-def test_info_tells_what_a_model_is(call, run, table):
+def test_info_prints_what_a_model_is_and_its_parts_add_up(call, run, table):
+    parameters = json.loads(call("info", run, "--json").out)["parameters"]
+    parts = [parameters[name] for name in ("embeddings and positions", "encoder", "decoder")]
+    assert sum(parts) == parameters["all"] == ModelFile.load(run).n_parameters
     answer = call("info", run)
     assert answer.code == 0
     for told in (
@@ -136,8 +130,7 @@ def test_a_token_without_a_row_is_an_error_that_names_the_nearest(call, run):
     assert call("neighbors", run).code == 2
 
 
-@pytest.mark.parametrize("words", [(), ("1",), ("1", "2")])
-def test_an_analogy_of_too_few_tokens_says_which_are_needed(call, run, words):
-    answer = call("neighbors", run, "--analogy", *words)
+def test_an_analogy_of_too_few_tokens_says_how_many_are_needed(call, run):
+    answer = call("neighbors", run, "--analogy", "1", "2")
     assert (answer.code, answer.out) == (2, "")
     assert "'--analogy' requires 3 arguments" in answer.err

@@ -38,7 +38,6 @@ main()
         ("import typer", "info model"),
         ("import numpy", "info model"),
         ("get_command", "settings dropout"),
-        ("make_context", "settings dropout"),
         ("find_settings", "settings dropout"),
         ("_drop_what_cannot_be_written", "settings dropout"),
     ],

@@ -23,19 +23,12 @@ def test_the_settings_as_json_are_a_list_of_objects(call):
     listed = json.loads(call("settings", "--json").out)
     assert [each["name"] for each in listed] == list(all_settings())
     by_name = {each["name"]: each for each in listed}
-    assert by_name["training.schedule"] == {
-        "name": "training.schedule",
-        "description": all_settings()["training.schedule"],
-        "type": "string",
-        "default": "noam",
-        "choices": ["noam", "inverse_sqrt", "cosine", "constant"],
-        "limits": {},
-    }
+    schedule = by_name["training.schedule"]
+    assert schedule.keys() == {"name", "description", "type", "default", "choices", "limits"}
+    assert (schedule["default"], schedule["choices"][0]) == ("noam", "noam")
     assert by_name["model.dropout"]["limits"] == {"minimum": 0, "exclusiveMaximum": 1}
-    assert [each["name"] for each in json.loads(call("settings", "ascii68", "--json").out)] == [
-        "tokens.source.preset",
-        "tokens.target.preset",
-    ]
+    names = [each["name"] for each in json.loads(call("settings", "ascii68", "--json").out)]
+    assert names == ["tokens.source.preset", "tokens.target.preset"]
 
 
 # Recipes

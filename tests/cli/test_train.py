@@ -11,28 +11,16 @@ import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
-from unittest import mock
 
-import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
+from glassformer.cli import following
 from glassformer.cli.train import duration
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
 from glassformer.planning.recipes.overrides import read_recipe
 from glassformer.settings import Settings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.training import Run
-
-
-def weights(run: Path) -> dict[str, np.ndarray]:
-    return load_file(run / "model.safetensors")
-
-
-def same(one: Path, other: Path) -> bool:
-    first, second = weights(one), weights(other)
-    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def settings_of(run: Path) -> Settings:
@@ -67,7 +55,6 @@ def test_a_run_holds_what_the_design_promises(run):
 
 def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
     assert settings_of(run) == ModelFile.load(run).settings
-    assert settings_of(run).model.d_model == 32
     unset = {"data.source", "data.target", "data.split_seed"}
     unset |= {"training.max_minutes", "decoding.max_new_tokens"}
     recipe = read_recipe(run / "recipe.toml")
@@ -83,66 +70,37 @@ def test_the_card_says_what_the_model_is(run):
     assert "glassformer translate model.safetensors INPUT" in card
 
 
-def test_rows_that_an_option_drops_or_changes_are_counted_in_ledger_model_and_card(tmp_path, call, small, table_of):
-    rows = [
-        *dates(60, seed=3),
-        dates(1, seed=3)[0],
-        (dates(2, seed=3)[1][0], "odd"),
-        ("1900\u200b-01-01", "a\tb"),
-        ("1", "x" * 99),
-    ]
-    table, valid = (table_of(tmp_path / name, [("iso", "english"), *rows]) for name in ("t.csv", "v.csv"))
-    words = ("train", table, "--out", tmp_path / "run", "--valid", valid)
+def test_rows_that_are_dropped_changed_or_damaged_are_counted_in_ledger_model_and_card(tmp_path, call, small, table_of):
+    first, second, *rest = dates(60, seed=3)
+    odd = [first, (second[0], "odd"), ("1900\u200b-01-01", "a\tb"), ("1", "x" * 99)]
+    rows = [("iso", "english"), first, second, *rest, *odd]
+    run, table, valid, test = (tmp_path / name for name in ("run", "table.csv", "valid.csv", "test.csv"))
+    table_of(table, rows)
+    table_of(valid, rows)
+    test.write_text("iso,english\n1845-01-05,a\n,b\n1845-01-06\n1845-01-07,c\n", encoding="utf-8")
     switches = {f"data__{name}": "true" for name in ("drop_duplicates", "drop_contradictions", "strip_controls")}
-    limits = {"data__max_source_length": "90", "data__max_target_length": "90"}
-    answer = call(*words, *small(training__steps="2", **switches, **limits))
+    words = small(training__steps="2", **switches, data__max_source_length="90", data__max_target_length="90")
+    tables = ("--valid", valid, "--test", test, "--bad-rows", "skip")
+    answer = call("train", table, "--out", run, *tables, *words)
     assert answer.code == 0, answer.err
-    entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text("utf-8").splitlines()]
-    found = [(entry["file"], entry["row"], entry["reason"], entry["line"]) for entry in entries]
-    assert found == [
-        (str(table), 2, "contradiction", None),
-        (str(table), 61, "duplicate", None),
-        (str(table), 62, "contradiction", None),
-        (str(table), 64, "target too long", None),
-        (str(valid), 64, "target too long", None),
-    ]
-    data = ModelFile.load(tmp_path / "run").data
-    assert (data.train_rows, data.valid_rows, data.changed_rows) == (60, 63, 1)
-    assert data.rows == {
-        "read": 128,
-        "kept": 123,
-        "contradiction": 2,
-        "duplicate": 1,
-        "target too long": 2,
+    assert "1 kept without their control characters" in answer.err
+    assert f"each row that is not kept will be listed in {run / 'ledger.jsonl'}\n" in answer.err
+    assert "--ledger FILE" not in answer.err
+    entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text("utf-8").splitlines()]
+    assert {(Path(entry["file"]).stem, entry["row"], entry["reason"]) for entry in entries} == {
+        *(("table", 2, "contradiction"), ("table", 61, "duplicate"), ("table", 62, "contradiction")),
+        *(("table", 64, "target too long"), ("valid", 64, "target too long")),
+        *(("test", 2, "empty source"), ("test", 3, "wrong number of cells")),
     }
-    assert data.valid_overlap == 60
-    card = (tmp_path / "run" / "README.md").read_text("utf-8")
+    data = ModelFile.load(run).data
+    assert (data.train_rows, data.valid_rows, data.changed_rows, data.valid_overlap) == (60, 63, 1, 60)
+    reasons = {"contradiction": 2, "duplicate": 1, "target too long": 2}
+    assert data.rows == {"read": 128, "kept": 123} | reasons
+    card = (run / "README.md").read_text("utf-8")
     assert f"| overlap | 60 of 63 rows of `{valid}` have a source that was trained on |\n" in card
     cleaning = "control characters removed (1 row changed); contradictions dropped; duplicates dropped"
     assert f"| cleaning | {cleaning} (not the table to validate on) |\n" in card
-    assert "1 kept without their control characters" in answer.err
-
-
-BAD_TEST = "iso,english\n1845-01-05,a\n,b\n1845-01-06\n" + "x,y,z\n" * 7 + "1845-01-07,c\n"
-
-
-def test_rows_that_a_test_table_lost_are_in_the_ledger_and_counted_apart(tmp_path, call, small, table):
-    run, test = tmp_path / "run", tmp_path / "bad.csv"
-    test.write_text(BAD_TEST, encoding="utf-8")
-    words = ("train", table, "--out", run, "--test", test)
-    answer = call(*words, "--bad-rows", "skip", *small(training__steps="2"))
-    assert answer.code == 0, answer.err
-    entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text("utf-8").splitlines()]
-    assert [(entry["row"], entry["file"]) for entry in entries] == [(row, str(test)) for row in range(2, 11)]
-    data = ModelFile.load(run).data
-    assert data.rows == {"read": 200, "kept": 200}
-    assert data.train_rows + data.valid_rows == 200
-    card = (run / "README.md").read_text("utf-8")
-    assert "| rows | read 200, kept 200 (`ledger.jsonl` lists each row that was not kept) |" in card
-    assert "| rows of the test table | read 11, kept 2, empty source 1, " in card
-    assert f"each row that is not kept will be listed in {run / 'ledger.jsonl'}\n" in answer.err
-    assert "--ledger FILE" not in answer.err
-    assert "too long" not in answer.err
+    assert "| rows of the test table | read 4, kept 2, empty source 1, wrong number of cells 1 |\n" in card
 
 
 # What it says
@@ -232,7 +190,9 @@ def test_two_processes_with_one_recipe_write_the_same_bytes(tmp_path, table, sma
 # Going on from a model
 
 
-def test_sources_of_the_model_to_start_from_count_as_trained_on_after_a_resume_too(tmp_path, call, run, table_of):
+def test_a_model_to_start_from_decides_on_shape_and_tokens_and_its_sources_count_as_trained_on(
+    tmp_path, call, run, table_of
+):
     first = ModelFile.load(run)
     rows = [("iso", "english"), *dates(30, seed=91)]
     other, more = table_of(tmp_path / "t.csv", rows), tmp_path / "more"
@@ -243,17 +203,11 @@ def test_sources_of_the_model_to_start_from_count_as_trained_on_after_a_resume_t
     assert first.data.sources_digest == before.digest
     assert set(own.hashes.tolist()) > set(before.hashes.tolist())
     assert len(own.hashes) == len(before.hashes) + 27
+    assert f"tokens and shape of the model are those of {run}" in answer.err
+    assert "training.learning_rate" in answer.err
+    assert not [name for name in ("model.d_model", "tokens.source.kind") if name in answer.err]
     assert call("train", other, "--out", more, "--resume").code == 0
     assert TrainedSources.load(more / "sources.safetensors").digest == own.digest
-
-
-def test_init_says_whose_shape_it_is_and_gives_no_advice_that_nobody_follows(tmp_path, call, run, table):
-    answer = call("train", table, "--out", tmp_path / "more", "--init", run, "--set", "training.steps=1")
-    assert answer.code == 0, answer.err
-    assert f"tokens and shape of the model are those of {run}" in answer.err
-    assert "model.d_model" not in answer.err
-    assert "tokens.source.kind" not in answer.err
-    assert "training.learning_rate" in answer.err
 
 
 # Going on with a run
@@ -270,21 +224,25 @@ def test_a_run_without_a_checkpoint_whose_recipe_is_damaged_says_so(tmp_path, ca
     assert message in answer.err
 
 
-def test_an_interrupted_training_saves_says_how_to_go_on_and_goes_on(tmp_path, call, interrupted, small, table):
-    place = tmp_path / "run"
-    words = small(training__steps="100000", training__validate_every="20")
-    said = interrupted("train", table, "--out", place, *words, number=signal.SIGTERM)
-    assert "everything is saved" in said
-    assert f"glassformer train {table} --out {place} --resume" in said
-    assert call("info", place).code == 0
-    last = history(place)[-1]
-    assert last["event"] == "stopped"
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_saves_prints_how_it_is_resumed_and_is_resumed(
+    tmp_path, call, small, table, monkeypatch, number
+):
+    out, print_validated = tmp_path / "run", following._print_validated
 
-    def enough(run: Run) -> str | None:  # so that the test ends today
-        return "enough" if run.position.step >= last["step"] + 20 else None
+    def interrupt(*arguments):
+        print_validated(*arguments)
+        signal.raise_signal(number)
 
-    with mock.patch.object(Run, "_reason_to_end", enough):
-        answer = call("train", table, "--out", place, "--resume")
+    with monkeypatch.context() as patched:
+        patched.setattr(following, "_print_validated", interrupt)
+        words = small(training__steps="30", training__validate_every="10")
+        answer = call("train", table, "--out", out, *words)
+    assert (answer.code, "Traceback" in answer.err) == (130, False)
+    assert f"everything is saved. Resume it with:\n  glassformer train {table} --out {out} --resume\n" in answer.err
+    last = history(out)[-1]
+    assert (last["event"], last["step"] < 30) == ("stopped", True)
+    answer = call("train", table, "--out", out, "--resume")
     assert answer.code == 0, answer.err
     assert f"resumed after step {last['step']:,}" in answer.err
 

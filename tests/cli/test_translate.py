@@ -14,15 +14,10 @@ AS_BYTES = "".join(date + "\n" for date in DATES).encode()
 # Lines
 
 
-@pytest.mark.parametrize("standard_input", [("-",), ()])
-def test_one_line_out_for_each_line_in(call, run, answers, standard_input):
-    answer = call("translate", run, *standard_input, stdin=AS_BYTES)
-    assert answer == (0, "".join(text + "\n" for text in answers), "")
-
-
 @pytest.mark.parametrize(
     ("given", "asked"),
     [
+        (AS_BYTES, DATES),
         (b"\xef\xbb\xbf1845-01-05\r\n\n  \n1467-07-28", ["1845-01-05", "", "", "1467-07-28"]),
         (b"1845-01-05\n\n", ["1845-01-05", ""]),
         (b"", []),
@@ -30,9 +25,11 @@ def test_one_line_out_for_each_line_in(call, run, answers, standard_input):
     ],
 )
 def test_lines_end_at_newline_alone_and_an_empty_one_is_answered_by_an_empty_one(call, run, translator, given, asked):
-    answer = call("translate", run, "-", stdin=given)
-    assert answer.code == 0
-    assert answer.out == "".join(each.text + "\n" for each in translator.translate(asked))
+    expected = "".join(f"{answer.text}\n" for answer in translator.translate(asked))
+    for source in (("-",), ()):
+        answer = call("translate", run, *source, stdin=given)
+        assert (answer.code, answer.out) == (0, expected)
+        assert answer.err == "" or asked != DATES
 
 
 # Files and tables
@@ -54,7 +51,7 @@ def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, tab
     assert (answer.code, answer.out.split("\n")) == (0, [*answers, "", ""])
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".csv.gz"])
 def test_a_table_without_a_column_is_refused(tmp_path, call, run, suffix):
     path = tmp_path / f"table{suffix}"
     path.write_bytes(b"1845-01-05\n")
@@ -72,10 +69,8 @@ def test_json_gives_one_object_a_line(call, run, translator):
     answer = call("translate", run, "-", "--json", stdin=b"1845-01-05\n\n")
     first, empty = (json.loads(line) for line in answer.out.splitlines())
     wanted = translator.translate(["1845-01-05"])[0]
-    assert first.keys() == {
-        *("row", "source", "text", "score", "rank_score", "finished"),
-        *("tokens", "token_scores", "unknown", "unlike", "alternatives"),
-    }
+    names = "row source text score rank_score finished tokens token_scores unknown unlike alternatives"
+    assert first.keys() == set(names.split())
     assert (first["row"], first["source"], first["text"]) == (1, "1845-01-05", wanted.text)
     assert first["score"] == pytest.approx(wanted.score, abs=1e-4)
     assert first["tokens"] == list(wanted.tokens)
@@ -88,11 +83,8 @@ def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(ca
     found = call("translate", run, "-", "--lexicon", lexicon, stdin=AS_BYTES)
     assert found.out.splitlines() == [answers[0], "from the lexicon", *answers[2:]]
     assert "1 row was answered from the lexicon" in found.err
-    rows = [
-        json.loads(line)
-        for line in call("translate", run, "-", "--lexicon", lexicon, "--json", stdin=AS_BYTES).out.splitlines()
-    ]
-    assert [row.get("from_lexicon", False) for row in rows] == [i == 1 for i in range(len(rows))]
+    lines = call("translate", run, "-", "--lexicon", lexicon, "--json", stdin=AS_BYTES).out.splitlines()
+    assert [json.loads(line).get("from_lexicon", False) for line in lines] == [False, True, False, False]
     forced = call("translate", run, "-", "--lexicon", lexicon, "--prefix", "J", stdin=AS_BYTES)
     assert "from the lexicon" not in forced.out
     missing = call("translate", run, "-", "--lexicon", tmp_path / "none.tsv", stdin=AS_BYTES)

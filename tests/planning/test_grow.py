@@ -8,7 +8,6 @@ import torch
 
 from glassformer.errors import TableError
 from glassformer.inference.translator import Translator
-from glassformer.planning.grow import grow_model
 from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import plan
 from glassformer.settings import SideSettings
@@ -62,8 +61,8 @@ def test_old_ids_stay_and_new_characters_get_the_next_ones(old, tmp_path):
 def test_logits_of_old_tokens_and_old_answers_are_unchanged_before_training(old, tmp_path):
     before = ModelFile.load(old)
     grown = plan(NEW, tmp_path / "run", init=old).start
-    ids = [torch.tensor([before.source_tokenizer.frame(before.source_tokenizer.encode(PAIRS[0][0]))])]
-    ids.append(torch.tensor([before.target_tokenizer.frame(before.target_tokenizer.encode(PAIRS[0][1]))]))
+    tokenizers = before.source_tokenizer, before.target_tokenizer
+    ids = [torch.tensor([one.frame(one.encode(text))]) for one, text in zip(tokenizers, PAIRS[0], strict=True)]
     with torch.no_grad():
         one, two = (build_model(file)(ids[0], ids[1]) for file in (before, grown))
     n_old, new = len(before.target_tokenizer), two[..., len(before.target_tokenizer) :]
@@ -71,13 +70,8 @@ def test_logits_of_old_tokens_and_old_answers_are_unchanged_before_training(old,
     assert new.shape[-1] >= 1
     assert (new < two[..., :n_old].amax(-1, keepdim=True)).all()  # so the answer is the same
     sources = [source for source, _ in PAIRS]
-    for file, name in ((before, "before"), (grown, "grown")):
-        file.save(tmp_path / f"{name}.safetensors")
-    texts = [
-        [answer.text for answer in Translator.load(tmp_path / f"{name}.safetensors").translate(sources, num_beams=1)]
-        for name in ("before", "grown")
-    ]
-    assert texts[0] == texts[1]
+    old_answers, answers = (Translator(file).translate(sources, num_beams=1) for file in (before, grown))
+    assert [answer.text for answer in answers] == [answer.text for answer in old_answers]
 
 
 @pytest.mark.parametrize("old", ["all", "copying"], indirect=True)
@@ -119,19 +113,15 @@ def test_subwords_name_the_characters_that_they_lack(tmp_path):
     old = settings(tokens={"source": side, "target": side}, training={"steps": 1})
     train(PAIRS, old, tmp_path / "old", device="cpu").finish()
     pairs = [*PAIRS, *((f"{source}ж", target) for source, target in PAIRS[:10])]
-    (notice,) = (
-        notice
-        for notice in notices_of(plan(pairs, tmp_path / "run", init=tmp_path / "old"))
-        if notice.kind in ("new tokens", "unknown tokens")
-    )
+    notices = notices_of(plan(pairs, tmp_path / "run", init=tmp_path / "old"))
+    (notice,) = (notice for notice in notices if notice.kind in ("new tokens", "unknown tokens"))
     assert notice.text.endswith("source tokens to train on are not in the vocabulary, and become <unk>: 'ж' (10)")
     with pytest.raises(TableError, match="more than 20% of the source tokens are not in the vocabulary"):
         plan([("жжж" * 5, "May 1, 1900")] * 20 + PAIRS[:1], tmp_path / "run", init=tmp_path / "old")
 
 
 def test_new_rows_are_the_mean_of_the_ordinary_ones(old, tmp_path):
-    before = ModelFile.load(old)
-    grown = grow_model(before, *plan(NEW, tmp_path / "run", init=old).prepared.tokenizers)
+    before, grown = ModelFile.load(old), plan(NEW, tmp_path / "run", init=old).start
     rows = [i for i in range(len(before.source_tokenizer)) if i not in before.source_tokenizer.vocabulary.special_ids]
     expected = before.tensors["source_embedding.weight"][rows].mean(axis=0)
     np.testing.assert_allclose(grown.tensors["source_embedding.weight"][-1], expected, atol=1e-6)

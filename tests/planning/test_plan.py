@@ -60,15 +60,8 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
     )
     notices = {notice.kind: notice for notice in notices_of(planned)}
-    assert notices.keys() == {
-        "first row",
-        "reading",
-        "also trained on",
-        "audit",
-        "too long",
-        "unknown tokens",
-        "short limit",
-    }
+    kinds = {"first row", "reading", "also trained on", "audit", "too long", "unknown tokens", "short limit"}
+    assert notices.keys() == kinds
     assert notices["short limit"].text == (
         "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
         "longer answers are cut off"
@@ -95,10 +88,8 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
         assert "unknown held-out" not in {notice.kind for notice in notices_of(plan(rows, tmp_path / "run", **given))}
     one_new = [(f"{source} {'neu' if not i else source}", "ä" if i < 2 else "b") for i, (source, _) in enumerate(rows)]
     planned = plan([(f"{s} {s}", t) for s, t in rows], tmp_path / "run", overrides=words, valid=one_new[:4])
-    noticed = list(notices_of(planned))
-    assert [notice.text[:32] for notice in noticed if notice.kind == "unknown held-out"] == [
-        "2 of 4 held-out targets have cha"
-    ]
+    texts = [notice.text for notice in notices_of(planned) if notice.kind == "unknown held-out"]
+    assert [text[:32] for text in texts] == ["2 of 4 held-out targets have cha"]
 
 
 @pytest.mark.parametrize(

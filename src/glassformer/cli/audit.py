@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from glassformer.cli.console import Reporter, print_line, printable
 from glassformer.cli.options import Columns, PairTable
@@ -23,13 +23,13 @@ def audit(
     table: PairTable,
     columns: Columns,
     reporter: Reporter,
-    valid: Annotated[str | None, typer.Option(metavar="TABLE", help="The table to validate on.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="TABLE", help="The table to test on.")] = None,
+    valid: Annotated[str | None, Option(metavar="TABLE", help="The table to validate on.")] = None,
+    test: Annotated[str | None, Option(metavar="TABLE", help="The table to test on.")] = None,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
+        Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 3 if anything was found.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with code 3 if anything was found.")] = False,
 ) -> None:
     """Examine a table before training: duplicates, contradictions, overlap with --valid and --test, odd characters.
 
@@ -49,10 +49,10 @@ def audit(
     if cleaned is not train:
         reporter.print(f"after cleaning: {cleaned.ledger.summary()}")
     settings = Settings(**merge(advise(cleaned.pairs, given, cleaned.inputs).settings, given))
-    found = audit(cleaned, held, tested, settings)
-    reporter.result(found.to_json(), lambda: _print_audit(found))
-    if strict and found.findings:
-        raise typer.Exit(EXIT_FINDINGS)
+    report = audit(cleaned, held, tested, settings)
+    reporter.result(report.to_json(), lambda: _print_audit(report))
+    if strict and report.findings:
+        raise Exit(EXIT_FINDINGS)
 
 
 def _print_audit(audit: Audit) -> None:

@@ -32,9 +32,7 @@ OUTPUTS = {"out": "--out", "ledger": "--ledger", "html": "--html", "page": "--re
 def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Return a verb as a function of options; Ctrl-C ends it with a message (typer prints none)."""
     hints = get_type_hints(verb, include_extras=True)
-    groups: dict[str, type] = {
-        name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)
-    }
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, OptionGroup)}
     options = {
         name: [
             Parameter(option, Parameter.KEYWORD_ONLY, default=getattr(group, option), annotation=hint)

@@ -6,10 +6,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import COMMON, Reporter, print_line, print_table
+from glassformer.cli.console import COMMON, Reporter, print_line, print_table, write_ledger
 from glassformer.cli.narrate import QUOTED, measured_number, warn_cut_off
 from glassformer.errors import shortened
 
@@ -20,8 +20,8 @@ _SIDE = "A model, a run directory, or a file of answers; several seeds of one re
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help=_SIDE.format("A"))],
-    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE.format("B"))],
+    a: Annotated[str, Argument(metavar="A", help=_SIDE.format("A"))],
+    b: Annotated[str, Argument(metavar="B", help=_SIDE.format("B"))],
     table: opt.PairTable,
     columns: opt.ColumnsWithLedger,
     reporter: Reporter,
@@ -30,7 +30,7 @@ def compare(
     bleu_tokenize: opt.BleuTokenize = "13a",
     no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Compare two models on a table: each metric of both, the difference with its 95 % interval, and p.
 
@@ -56,9 +56,9 @@ def compare(
     of_a, of_b = ([answers(path) for path in side] for side in sides)
     for model in (*of_a, *of_b):
         warn_cut_off(reporter, model.unfinished)
-    found = compare(of_a, of_b, pairs, bleu_tokenize=bleu_tokenize, group=not no_group, seed=seed)
-    reporter.result(found.to_json(), lambda: _print_comparison(found, pairs.path))
-    columns.write_ledger(reporter, pairs)
+    comparison = compare(of_a, of_b, pairs, bleu_tokenize=bleu_tokenize, group=not no_group, seed=seed)
+    reporter.result(comparison.to_json(), lambda: _print_comparison(comparison, pairs.path))
+    write_ledger(reporter, pairs.ledger, columns.ledger)
 
 
 def _paths(side: str) -> list[str]:
@@ -70,24 +70,25 @@ def _is_model(path: str) -> bool:
     return path.startswith("hf:/") or path.endswith(".safetensors") or Path(path).is_dir()
 
 
-def _print_comparison(found: Comparison, table: str) -> None:
-    for name, models in (("A", found.a), ("B", found.b)):
+def _print_comparison(comparison: Comparison, table: str) -> None:
+    for name, models in (("A", comparison.a), ("B", comparison.b)):
         seeds = f" ({len(models)} seeds)" if len(models) > 1 else ""
         print_line(f"{name}: {', '.join(models)}{seeds}")
     rows = []
-    for name, one in found.metrics.items():
-        numbers = [measured_number(name, value) for value in (one.a, one.b, one.difference, one.low, one.high)]
-        rows.append((name, *numbers[:2], numbers[2], f"{numbers[3]} to {numbers[4]}", f"{one.p:.3f}"))
-    title = f"{found.items:,} {'sources' if found.items < found.rows else 'rows'} of {table}"
+    for name, metric in comparison.metrics.items():
+        values = metric.a, metric.b, metric.difference, metric.low, metric.high
+        *numbers, low, high = (measured_number(name, value) for value in values)
+        rows.append((name, *numbers, f"{low} to {high}", f"{metric.p:.3f}"))
+    title = f"{comparison.items:,} {'sources' if comparison.items < comparison.rows else 'rows'} of {table}"
     print_table(title, ("metric", "A", "B", "B − A", "95 % interval", "p"), rows)
-    for name, one in found.metrics.items():
-        print_line(f"{name}: {one.verdict}")
-    if len(found.a) == len(found.b) == 1:
+    for name, metric in comparison.metrics.items():
+        print_line(f"{name}: {metric.verdict}")
+    if len(comparison.a) == len(comparison.b) == 1:
         print_line("this is about two models; for two recipes, compare several seeds of each: A1,A2,A3 B1,B2,B3")
-    for note in found.notes:
+    for note in comparison.notes:
         print_line(note)
-    print_line(f"B has fewer edits than A in {found.won_by_b:,} rows, and more in {found.won_by_a:,}")
-    for name, examples in (("B", found.examples_b), ("A", found.examples_a)):
+    print_line(f"B has fewer edits than A in {comparison.won_by_b:,} rows, and more in {comparison.won_by_a:,}")
+    for name, examples in (("B", comparison.examples_b), ("A", comparison.examples_a)):
         if examples:
             cells = [tuple(shortened(text, QUOTED) for text in astuple(each)) for each in examples]
             print_table(f"rows in which {name} has fewer edits", ("source", "gold", "A", "B"), cells)

@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from glassformer.storage.files import shown
+from glassformer.errors import RunError, counted
+from glassformer.storage.files import check_path, check_writable, shown
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
 
 COMMON = "Common options"
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)
-]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
 
@@ -65,7 +64,7 @@ class Reporter(OptionGroup):
     """
 
     quiet: Quiet = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)] = False
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.", rich_help_panel=COMMON)] = False
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -90,9 +89,6 @@ class Reporter(OptionGroup):
     def success(self, text: str) -> None:
         self.console.print(_text((printable_lines(text), "green")), soft_wrap=True)
 
-    def table(self, title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
-        self.console.print(plain_table(title, columns, rows))
-
 
 def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Group:
     """Return a table to print under its title; a cell is text without markup or line breaks, a number, or None."""
@@ -110,9 +106,9 @@ def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, 
 
 def _cell(value: Any) -> str:
     """Return a number as text: 1,234 or 0.1234; None is empty."""
-    if value is None:
-        return ""
-    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -120,10 +116,9 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, 
     standard_output().print(plain_table(title, columns, rows))
 
 
-def print_line(text: str = "", *, mark: str = "", style: str = "") -> None:
-    """Print a line of the result of a verb; `style` is that of the mark, or of all of it where there is none."""
-    parts = ((mark, style), printable(text)) if mark else ((printable(text), style),)
-    standard_output().print(_text(*parts), soft_wrap=True)
+def print_line(text: str = "", *, style: str = "") -> None:
+    """Print a line of the result of a verb."""
+    standard_output().print(_text((printable(text), style)), soft_wrap=True)
 
 
 def standard_output() -> Console:
@@ -151,25 +146,17 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:
     """Check an output before any work. Raises an error for one that exists or cannot be written."""
-    from glassformer.errors import RunError
-    from glassformer.storage.files import check_path, check_writable
-
     if path is None:
         return
     check_path(path)
     if path.exists() and not overwrite:
-        raise RunError(
-            "the output exists already; nothing was written",
-            where=str(path),
-            hint=f"--overwrite, or another {option}",
-        )
+        what, hint = "the output exists already; nothing was written", f"--overwrite, or another {option}"
+        raise RunError(what, where=str(path), hint=hint)
     check_writable(path)
 
 
 def write_ledger(reporter: Reporter, ledger: Ledger, path: Path | None) -> None:
     """Write the entries to the file of `--ledger`, if there is one."""
-    from glassformer.errors import counted
-
     if path is not None:
         ledger.write(path)
         reporter.print(f"wrote {counted(len(ledger.entries), 'entry', 'entries')} to {path}")

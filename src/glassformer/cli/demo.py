@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.following import follow
@@ -25,9 +25,9 @@ with this model:
 
 def demo(
     reporter: Reporter,
-    out: Annotated[Path, typer.Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
+    out: Annotated[Path, Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
     device: Device = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 
@@ -42,18 +42,18 @@ def demo(
     from glassformer.planning.demo import N_TEST, N_TRAIN, Demo
     from glassformer.training.loop import Run
 
-    found = Demo(out, seed)
-    table, test, run = found.table, found.test_table, found.run.path
-    is_trained = found.write_tables()
+    dates_demo = Demo(out, seed)
+    table, test, run = dates_demo.table, dates_demo.test_table, dates_demo.run.path
+    is_trained = dates_demo.write_tables()
     reporter.print(f"wrote {table} ({N_TRAIN:,} rows to train on) and {test} ({N_TEST:,} rows to test on)")
     if is_trained:
         reporter.print(f"the model is trained already: {run} (remove this directory to train again)")
     else:
-        planned = found.plan()
+        planned = dates_demo.plan()
         print_plan(reporter, planned)
         follow(planned, Run(planned, device), reporter, f"glassformer train {table} --out {run} --resume")
     translator = Translator.load(run, device=device)
-    report = evaluate(translator, found.test_pairs)
+    report = evaluate(translator, dates_demo.test_pairs)
     reporter.result(report.to_json(), lambda: print_report(report, str(test)))
     if reporter.as_json:
         return
@@ -63,7 +63,7 @@ def demo(
     title = f"five of the test dates: the {which} with the lowest scores"
     rows = [(item.source, answer.text, f"{answer.score:.4f}") for item, answer in five]
     print_table(title, ("text", "translation", "score"), rows)
-    (item, answer), page = five[0], found.folder / "report.html"
+    (item, answer), page = five[0], dates_demo.folder / "report.html"
     write_report(explain(run, item.source, target=item.references[0], weights=True, history=True), page)
     reporter.print(f"every number behind {item.source} -> {answer.text}, for a browser: {page}")
     reporter.print(NEXT.format(run=run, test=test, source=item.source))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from glassformer.cli import options as opt
-from glassformer.cli.console import Reporter, check_output
+from glassformer.cli.console import Reporter, check_output, write_ledger
 from glassformer.cli.narrate import print_report, warn_about_sources, warn_cut_off, warn_short_limit
 
 
@@ -23,14 +23,12 @@ def evaluate(
     no_group: opt.NoGroup = False,
     confidence: Annotated[
         bool,
-        typer.Option(
-            "--confidence", help="Compare the probability of each answer with what is right (calibrated models)."
-        ),
+        Option("--confidence", help="Compare the probability of each answer with what is right (calibrated models)."),
     ] = False,
     assignments: opt.SetDecoding = None,
     page: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--report", help="Write where the answers are wrong, and which rows to add, as one page that works offline."
         ),
     ] = None,
@@ -64,4 +62,4 @@ def evaluate(
         write_text(page, error_page(failures, measured))
         reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
-    columns.write_ledger(reporter, pairs)
+    write_ledger(reporter, pairs.ledger, columns.ledger)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import Reporter, check_output, print_line, print_table, printable
 from glassformer.cli.narrate import warn_unknown
@@ -29,38 +28,33 @@ LIST = "list"  # the value of --tensor that prints the names of all
 
 def explain(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to translate and explain.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
     html: Annotated[
-        Path | None, typer.Option(help="Write the page that shows all of it, as one file that works offline.")
+        Path | None, Option(help="Write the page that shows all of it, as one file that works offline.")
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, typer.Option(help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, Option(help="A gold target: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
-        typer.Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
+        Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
     ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="Print only this head of --tensor; heads count from 0.")
-    ] = None,
+    head: Annotated[int | None, Option(min=0, help="Print only this head of --tensor; heads count from 0.")] = None,
     edit: Annotated[
-        list[str] | None,
-        typer.Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
+        list[str] | None, Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …')
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: Annotated[
-        int, typer.Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+        int, Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
     ] = 0,
     heads: Annotated[
         str | None,
-        typer.Option(
-            metavar="TABLE", help="Measure exact match on this table without each head, for --html and --json."
-        ),
+        Option(metavar="TABLE", help="Measure exact match on this table without each head, for --html and --json."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --html.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace --html.")] = False,
 ) -> None:
     """Explain one translation: tokens, attention, the answers of the search, and the effect of edits.
 
@@ -130,28 +124,23 @@ def _write_page(reporter: Reporter, trace: Trace, path: Path) -> None:
 
 
 def _print_trace(reporter: Reporter, trace: Trace) -> None:
+    """Print the trace as JSON; or the answer, the tokens, what edits changed, and the command that writes the page."""
     if reporter.as_json:
         sys.stdout.write(trace.dumps() + "\n")
         return
-    for line in _summary(trace):
-        print_line(line)
-
-
-def _summary(trace: Trace) -> Iterator[str]:
-    """The answer and its probability, the tokens, what edits changed, and the command that writes the page."""
     best, tokens = trace.search.beam.answers[0], trace.tokens
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
     known = "" if trace.probability is None else f", right with probability {trace.probability:.4f}"
-    yield trace.text
-    yield f"→ {best.text}   model's probability {math.exp(best.score):.4f}{known}{end}"
-    yield f"source: {_joined(tokens.source)}"
-    yield f"output: {_joined(tokens.target_out)}"
+    print_line(trace.text)
+    print_line(f"→ {best.text}   model's probability {math.exp(best.score):.4f}{known}{end}")
+    print_line(f"source: {_joined(tokens.source)}")
+    print_line(f"output: {_joined(tokens.target_out)}")
     if trace.difference is not None:
-        yield f"before the edits: {trace.difference.beam.before.text}"
+        print_line(f"before the edits: {trace.difference.beam.before.text}")
     if tokens.gold is not None:
-        yield f"gold: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats"
+        print_line(f"gold: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats")
     words = shlex.join(["glassformer", "explain", "--html", "explained.html", *sys.argv[2:]])
-    yield f"every number, as a page: {words}"
+    print_line(f"every number, as a page: {words}")
 
 
 def _joined(tokens: list[Token]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import Reporter, print_json
 from glassformer.cli.options import Columns, Model
@@ -13,17 +13,15 @@ from glassformer.cli.options import Columns, Model
 
 def export(
     model: Model,
-    to: Annotated[str, typer.Option(help="onnx or html (both hold members), ctranslate2 or huggingface.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write.")],
+    to: Annotated[str, Option(help="onnx or html (both hold members), ctranslate2 or huggingface.")],
+    out: Annotated[Path, Option("--out", "-o", help="The folder to write.")],
     columns: Columns,
     reporter: Reporter,
     precision: Annotated[
-        str | None,
-        typer.Option(help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
+        str | None, Option(help="Precision of the weights: float32, float16 or int8 (default: the format's).")
     ] = None,
     check: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows)."),
+        str | None, Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows).")
     ] = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.

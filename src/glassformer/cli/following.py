@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
+from typer import Exit
 
 from glassformer.cli.console import Reporter, printable
 from glassformer.cli.progress import progress_bar
@@ -92,7 +92,7 @@ def _rows(planned: Plan) -> str:
 
 def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
     reporter.print(f"everything is saved. Resume it with:\n  {resume_command}")
-    raise typer.Exit(EXIT_INTERRUPTED)
+    raise Exit(EXIT_INTERRUPTED)
 
 
 def _print_done(reporter: Reporter, event: Any, rows: str, best: float | None = None) -> None:

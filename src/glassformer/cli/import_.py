@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import Quiet, Reporter, check_output
 from glassformer.cli.options import MarianFolder
@@ -15,8 +15,8 @@ from glassformer.runtime.pytorch import check_pytorch
 
 def import_(
     folder: MarianFolder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out.")] = False,
+    out: Annotated[Path, Option("--out", "-o", help="The model file to write.")],
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace --out.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Read a MarianMT model of Hugging Face, such as those of OPUS-MT, and write it as a model file.

@@ -21,29 +21,29 @@ def info(model: Model, reporter: Reporter) -> None:
     reporter.result(facts, lambda: print_table(facts["path"], ("", ""), list(_rows(model_file, facts))))
 
 
-def _metrics(found: dict[str, Any]) -> Iterator[str]:
+def _metrics(metrics: dict[str, Any]) -> Iterator[str]:
     """Yield the metric with what it was measured on, and which weights these are."""
     from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
 
-    if "metric" in found:
-        name, value = found["metric"], found["value"]
+    if "metric" in metrics:
+        name, value = metrics["metric"], metrics["value"]
         is_fraction = name not in (*ON_THEIR_OWN_SCALE, "loss")
         shown = f"{100 * value:.4g} %" if is_fraction else f"{value:.4g}"
-        sources = f"{found['n_sources']:,} " if "n_sources" in found else ""
-        rows = f"{sources}held-out rows" if found.get("rows") == "validation" else "training rows"
+        sources = f"{metrics['n_sources']:,} " if "n_sources" in metrics else ""
+        rows = f"{sources}held-out rows" if metrics.get("rows") == "validation" else "training rows"
         yield f"{name.replace('_', ' ')} {shown} of {rows}" if is_fraction else f"{name} {shown} on {rows}"
-    if "step" in found:
-        yield f"after {found['step']:,} steps"
-    if "chosen" in found:
-        yield f"weights: {found['chosen']}"
+    if "step" in metrics:
+        yield f"after {metrics['step']:,} steps"
+    if "chosen" in metrics:
+        yield f"weights: {metrics['chosen']}"
 
 
 def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     model, never, data = facts["settings"]["model"], facts["never_trained"], model_file.data
     yield "columns", " → ".join(data.column_labels)
-    for one in facts["inputs"]:
-        symbols = f"{len(one['symbols']):,} symbols: {' '.join(one['symbols'][:20])}"
-        yield f"{one['kind']} {one['name']}", symbols if one["kind"] == "feature" else "text"
+    for entry in facts["inputs"]:
+        symbols = f"{len(entry['symbols']):,} symbols: {' '.join(entry['symbols'][:20])}"
+        yield f"{entry['kind']} {entry['name']}", symbols if entry["kind"] == "feature" else "text"
     yield "tokens", " → ".join(f"{side['kind']} ({side['size']:,})" for side in facts["vocabularies"].values())
     depth = f"{model['n_encoder_layers']} encoder, {model['n_decoder_layers']} decoder"
     copying = ", copy mechanism" if model["copy_mechanism"] else ""

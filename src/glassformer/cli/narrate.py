@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from glassformer.cli.console import Reporter, print_line, print_table, printable
+from glassformer.cli.console import Reporter, plain_table, print_line, print_table, printable
 from glassformer.errors import counted, shortened
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) ->
         reporter.print(f"tokens and shape of the model are those of {planned.init}{first}")
     if planned.choices:
         rows = [(choice.setting, str(choice.value), choice.reason) for choice in planned.choices]
-        reporter.table("chosen from the data (change any with --set)", ("setting", "value", "reason"), rows)
+        title = "chosen from the data (change any with --set)"
+        reporter.console.print(plain_table(title, ("setting", "value", "reason"), rows))
     for notice in notices_of(planned):
         if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "sample"):
             reporter.print(notice.text)
@@ -110,29 +111,27 @@ def print_report(report: Report, table: str) -> None:
     if report.examples:
         worst = [
             (
-                *(shortened(text, QUOTED) for text in (each.source, each.gold, each.answer)),
-                each.edits,
-                each.n_references,
+                *(shortened(text, QUOTED) for text in (example.source, example.gold, example.answer)),
+                example.edits,
+                example.n_references,
             )
-            for each in report.examples[:5]
+            for example in report.examples[:5]
         ]
         print_table("the worst answers", ("source", "nearest gold", "answer", "edits", "targets"), worst)
 
 
-def _print_reliability(found: Reliability) -> None:
+def _print_reliability(reliability: Reliability) -> None:
     """Print what the probabilities of the answers promise, next to what is right."""
     rows = []
-    for level in found.levels:
+    for level in reliability.levels:
         right = interval = ""
         if level.accuracy is not None and level.low is not None and level.high is not None:
             right, interval = f"{100 * level.accuracy:.1f} %", f"{100 * level.low:.1f} – {100 * level.high:.1f}"
         rows.append((f"{level.minimum:g}", level.answers, f"{100 * level.coverage:.1f} %", right, interval))
-    print_table(
-        f"answers with a minimum probability: expected calibration error {100 * found.calibration_error:.1f} points, "
-        f"Brier score {found.brier:.4f} ({found.brier_constant:.4f} with one probability for all)",
-        ("minimum", "answers", "of all", "right", "95 % interval"),
-        rows,
-    )
+    error = f"expected calibration error {100 * reliability.calibration_error:.1f} points"
+    brier = f"Brier score {reliability.brier:.4f} ({reliability.brier_constant:.4f} with one probability for all)"
+    title = f"answers with a minimum probability: {error}, {brier}"
+    print_table(title, ("minimum", "answers", "of all", "right", "95 % interval"), rows)
 
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:
@@ -147,14 +146,14 @@ def _measured(name: str, measure: Measure) -> tuple[str, str]:
 
 def _trained_on(report: Report) -> str:
     """Return how many rows have a source that was trained on, and the exact match without them."""
-    found, total = report.trained_on, report.rows_scored
-    if found.unknown and not found.rows:
-        return f"rows with a source that was trained on: unknown, because {found.unknown}"
-    rows = f"{found.rows:,} of {total:,} rows have" if found.rows else "no row has"
+    trained, total = report.trained_on, report.rows_scored
+    if trained.unknown and not trained.rows:
+        return f"rows with a source that was trained on: unknown, because {trained.unknown}"
+    rows = f"{trained.rows:,} of {total:,} rows have" if trained.rows else "no row has"
     text = f"{rows} a source that was trained on"
-    if found.metrics_without:
-        text += f"; without them: exact match {_measured('exact_match', found.metrics_without['exact_match'])[0]}"
-    return text + (f"; there may be more, because {found.unknown}" if found.unknown else "")
+    if trained.metrics_without:
+        text += f"; without them: exact match {_measured('exact_match', trained.metrics_without['exact_match'])[0]}"
+    return text + (f"; there may be more, because {trained.unknown}" if trained.unknown else "")
 
 
 def measured_number(metric: str, value: float) -> str:

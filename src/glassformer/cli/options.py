@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import COMMON, OptionGroup, Reporter, check_output, write_ledger
+from glassformer.cli.console import COMMON, OptionGroup, Reporter, check_output
 from glassformer.cli.narrate import print_ledger, print_reading
+from glassformer.errors import SettingsError
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from glassformer.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
+Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
 
 # Models
 
@@ -38,23 +39,17 @@ def local(text: str, *, as_folder: bool = False) -> Path:
     return fetched.folder if as_folder else model_of(fetched)
 
 
-def _local_folder(text: str) -> Path:
-    return local(text, as_folder=True)
-
-
 Model = Annotated[
     Path,
-    typer.Argument(
-        metavar="MODEL", help="A .safetensors model file, a run directory, or hf://owner/name.", parser=local
-    ),
+    Argument(metavar="MODEL", help="A .safetensors model file, a run directory, or hf://owner/name.", parser=local),
 ]
 MarianFolder = Annotated[
     Path,
-    typer.Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=_local_folder),
+    Argument(metavar="DIR", help="A MarianMT folder of Hugging Face.", parser=lambda text: local(text, as_folder=True)),
 ]
 Ensemble = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--ensemble", metavar="MODEL", help="A further model; probabilities are averaged (repeatable).", parser=local
     ),
 ]
@@ -67,7 +62,7 @@ class Computing(OptionGroup):
     device: Device = "auto"
     precision: Annotated[
         str,
-        typer.Option(
+        Option(
             help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
             rich_help_panel=COMMON,
         ),
@@ -86,19 +81,15 @@ class Computing(OptionGroup):
 
 PairTable = Annotated[
     str,
-    typer.Argument(
-        metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"
-    ),
+    Argument(metavar="TABLE", help="CSV, TSV, JSON Lines or Parquet (also .gz, .zst), or two text files: a.en,a.de"),
 ]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
+    Option("--header/--no-header", help="Whether the first row contains the column names (default: detected)."),
 ]
 InputValues = Annotated[
     list[str] | None,
-    typer.Option(
-        "--feature", metavar="NAME=VALUE", help="A further input of the model, as in tags=V;PST (repeatable)."
-    ),
+    Option("--feature", metavar="NAME=VALUE", help="A further input of the model, as in tags=V;PST (repeatable)."),
 ]
 
 
@@ -106,23 +97,21 @@ class Columns(OptionGroup):
     """How a table of pairs is read."""
 
     source: Annotated[
-        list[str] | None,
-        typer.Option(help="Source column: a name, or a position from 0 (repeatable: several texts)."),
+        list[str] | None, Option(help="Source column: a name, or a position from 0 (repeatable: several texts).")
     ] = None
     features: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--feature",
             metavar="NAME=COLUMN",
             help="A further source column whose values are symbols, such as tags; NAME alone is its column "
             "(repeatable).",
         ),
     ] = None
-    target: Annotated[str | None, typer.Option(help="Target column: a name, or a position from 0.")] = None
+    target: Annotated[str | None, Option(help="Target column: a name, or a position from 0.")] = None
     header: Header = None
     bad_rows: Annotated[
-        str | None,
-        typer.Option(help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger)."),
+        str | None, Option(help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger).")
     ] = None
 
     @property
@@ -161,9 +150,10 @@ class ColumnsWithLedger(Columns):
     """The same, with a file for the rows that are not kept."""
 
     ledger: Annotated[
-        Path | None, typer.Option(help="Write each row that is not kept, with its reason, as JSON Lines.")
+        Path | None,
+        Option(help="Write each row that is not kept, with its reason, as JSON Lines."),
     ] = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files to write.")] = False
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the files to write.")] = False
 
     def read(
         self, reporter: Reporter, path: str, model_file: ModelFile | None = None, *, like: Table | None = None
@@ -173,10 +163,6 @@ class ColumnsWithLedger(Columns):
         table = super().read(reporter, path, model_file, like=like)
         print_ledger(reporter, table, self.ledger)
         return table
-
-    def write_ledger(self, reporter: Reporter, table: Table) -> None:
-        """Write the rows that were not kept to --ledger, if it is given."""
-        write_ledger(reporter, table.ledger, self.ledger)
 
 
 def header_setting(header: bool | None) -> str | None:
@@ -188,22 +174,16 @@ Side = Literal["source", "target"]
 
 # Search
 
-Beam = Annotated[
-    int | None, typer.Option("--beam", min=1, help="Beam width; 1 is greedy search (default: the model's).")
-]
+Beam = Annotated[int | None, Option("--beam", min=1, help="Beam width; 1 is greedy search (default: the model's).")]
 SetDecoding = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
+    Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
 ]
 
 # Metrics
 
-BleuTokenize = Annotated[
-    str, typer.Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
-]
-NoGroup = Annotated[
-    bool, typer.Option("--no-group", help="Score each row separately, even if rows have the same source.")
-]
+BleuTokenize = Annotated[str, Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")]
+NoGroup = Annotated[bool, Option("--no-group", help="Score each row separately, even if rows have the same source.")]
 
 # Training
 
@@ -212,32 +192,30 @@ class Training(Columns):
     """The settings of a training, and where it starts."""
 
     valid: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="A table to validate on (default: held-out rows).")
+        str | None,
+        Option(metavar="TABLE", help="A table to validate on (default: held-out rows)."),
     ] = None
     recipe: Annotated[
-        str | None,
-        typer.Option(help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
+        str | None, Option(help="Settings to use: a TOML file, or a name that `settings --recipes` prints.")
     ] = None
     assignments: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable).",
-        ),
+        Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
     ] = None
     init: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local),
+        Option(metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local),
     ] = None
     device: Device = "auto"
-    precision: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.", rich_help_panel=COMMON)] = None
+    precision: Annotated[str | None, Option(help="auto, float32 or bfloat16.", rich_help_panel=COMMON)] = None
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON),
+        Option(min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON),
     ] = None
 
-    def overrides(self) -> dict[str, Any]:
-        """The settings that are given: the recipe, `--set` over it, and options over both. The device is checked."""
+    def plan(self, table: str, out: Path, **more: Any) -> Plan:
+        """Plan the training, with the settings of the recipe, `--set` over it, and options over both."""
+        from glassformer.planning.plan import plan
         from glassformer.planning.recipes import find_recipe
         from glassformer.planning.recipes.overrides import merge, parse_assignments, read_recipe
         from glassformer.runtime.devices import find_device
@@ -246,13 +224,7 @@ class Training(Columns):
         options = {"data": self.data, "training": given(seed=self.seed, precision=self.precision)}
         overrides = merge(base, parse_assignments(self.assignments or []), options)
         find_device(self.device)
-        return overrides
-
-    def plan(self, table: str, out: Path, **more: Any) -> Plan:
-        """Plan the training."""
-        from glassformer.planning.plan import plan
-
-        return plan(table, out, overrides=self.overrides(), valid=self.valid, init=self.init, **more)
+        return plan(table, out, overrides=overrides, valid=self.valid, init=self.init, **more)
 
 
 def source_of(text: str, inputs: Inputs, features: list[str] | None) -> str | dict[str, str]:
@@ -267,13 +239,11 @@ def decoding_options(assignments: list[str] | None, **options: Any) -> dict[str,
     """`--set decoding.…` and the options of a verb as fields of DecodingSettings."""
     if not assignments:
         return given(**options)
-    from glassformer.errors import SettingsError
     from glassformer.planning.recipes.overrides import parse_assignments
 
     parsed: dict[str, dict[str, Any]] = parse_assignments(assignments)
-    others = sorted(parsed.keys() - {"decoding"})
-    if others:
-        raise SettingsError(f"{others[0]!r} is fixed when a model is trained", expected="decoding.name=value")
+    if fixed := sorted(parsed.keys() - {"decoding"}):
+        raise SettingsError(f"{fixed[0]!r} is fixed when a model is trained", expected="decoding.name=value")
     return parsed.get("decoding", {}) | given(**options)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from glassformer.cli.console import Reporter, print_json, printable
+from glassformer.cli.console import Reporter, print_json, printable, write_ledger
 from glassformer.cli.narrate import warn_unknown
 from glassformer.cli.options import ColumnsWithLedger, Computing, Model, PairTable
 
@@ -25,8 +25,7 @@ def score(
     computing: Computing,
     reporter: Reporter,
     suspects: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Print the N rows whose target is most probably wrong instead."),
+        int | None, Option(min=1, metavar="N", help="Print the N rows whose target is most probably wrong instead.")
     ] = None,
 ) -> None:
     """Print the log-probability (nats) of each target of a table, given its source.
@@ -43,7 +42,7 @@ def score(
         _print_scores(reporter, translator, pairs)
     else:
         _print_suspects(reporter, translator, pairs, suspects)
-    columns.write_ledger(reporter, pairs)
+    write_ledger(reporter, pairs.ledger, columns.ledger)
 
 
 def _print_scores(reporter: Reporter, translator: Translator, pairs: Table) -> None:
@@ -63,19 +62,25 @@ def _print_suspects(reporter: Reporter, translator: Translator, pairs: Table, co
     from glassformer.evaluation.suspects import suspects
     from glassformer.text.inputs import as_given, readable
 
-    found = suspects(translator, pairs.pairs, where=pairs.locations)
+    suspected = suspects(translator, pairs.pairs, where=pairs.locations)
     reporter.print(
-        f"the model has a more probable answer for {len(found):,} of {len(pairs.pairs):,} rows; "
-        f"the first {min(count, len(found)):,}:"
+        f"the model has a more probable answer for {len(suspected):,} of {len(pairs.pairs):,} rows; "
+        f"the first {min(count, len(suspected)):,}:"
     )
-    for one in found[:count]:
+    for suspect in suspected[:count]:
         if reporter.as_json:
-            given = as_given(one.source, translator.inputs)
-            where = {"file": pairs.file(one.index), "row": pairs.rows[one.index]}
-            print_json({**where, **one.to_json(), "source": given}, indent=None)
+            given = as_given(suspect.source, translator.inputs)
+            where = {"file": pairs.file(suspect.index), "row": pairs.rows[suspect.index]}
+            print_json({**where, **suspect.to_json(), "source": given}, indent=None)
         else:
-            row = pairs.row_name(one.index).removeprefix("row ")
-            _print_cells(f"{one.margin:.4f}", row, readable(one.source, translator.inputs), one.target, one.answer)
+            row = pairs.row_name(suspect.index).removeprefix("row ")
+            _print_cells(
+                f"{suspect.margin:.4f}",
+                row,
+                readable(suspect.source, translator.inputs),
+                suspect.target,
+                suspect.answer,
+            )
 
 
 def _print_cells(*texts: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import Quiet, Reporter
 from glassformer.cli.options import Computing, local
@@ -32,22 +32,18 @@ def _named(text: str) -> tuple[str, Path]:
 def serve(
     models: Annotated[
         list[Any],
-        typer.Argument(
+        Argument(
             metavar="[NAME=]MODEL",
             help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
             parser=_named,
         ),
     ],
     computing: Computing,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
-    text: Annotated[str | None, typer.Option(help="The text that the page opens with.")] = None,
-    time_limit: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")
-    ] = 60,
-    log: Annotated[
-        bool, typer.Option("--log", help="Print each request as a line of JSON, without its texts.")
-    ] = False,
+    host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
+    text: Annotated[str | None, Option(help="The text that the page opens with.")] = None,
+    time_limit: Annotated[float, Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")] = 60,
+    log: Annotated[bool, Option("--log", help="Print each request as a line of JSON, without its texts.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
@@ -93,9 +89,8 @@ def _check(models: list[tuple[str, Path]], text: str | None, ensemble: list[Path
             raise UsageError("two models have the same name", where=quoted(name), got=got, hint=hint)
         paths[name] = path
     if ensemble and len(models) > 1:
-        raise UsageError(
-            "an ensemble is one model", got=f"{len(models)} models and --ensemble", hint="serve them apart"
-        )
+        got = f"{len(models)} models and --ensemble"
+        raise UsageError("an ensemble is one model", got=got, hint="serve them apart")
     try:
         (text or "").encode()
     except UnicodeEncodeError:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import Reporter, print_line, print_table
 
@@ -21,14 +21,9 @@ COLUMNS = ("setting", "default", "limits or choices", "meaning")
 def settings(
     reporter: Reporter,
     word: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORD", help="Print only settings with this word in name, meaning, choices or synonyms."
-        ),
+        str, Argument(metavar="WORD", help="Print only settings with this word in name, meaning, choices or synonyms.")
     ] = "",
-    recipes: Annotated[
-        bool, typer.Option("--recipes", help="Print the recipes that `train` takes by name instead.")
-    ] = False,
+    recipes: Annotated[bool, Option("--recipes", help="Print the recipes that `train` takes by name instead.")] = False,
 ) -> None:
     """Print every setting with its meaning, default and limits.
 
@@ -39,19 +34,19 @@ def settings(
     from glassformer.planning.settings_reference import find_settings
 
     if recipes:
-        known = [(name, description(path)) for name, path in list_recipes().items()]
-        listed = [row for row in known if any(word.casefold() in text.casefold() for text in row)]
+        all_recipes = [(name, description(path)) for name, path in list_recipes().items()]
+        listed = [row for row in all_recipes if any(word.casefold() in text.casefold() for text in row)]
         if not listed:
-            raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in known]))
+            raise SettingsError(f"no recipe contains {word!r}", hint=nearest(word, [name for name, _ in all_recipes]))
         values = [{"name": name, "description": text} for name, text in listed]
         reporter.result(values, lambda: print_table("recipes", ("name", "description"), listed))
     else:
-        found = find_settings(word)
-        reporter.result([asdict(info) for info in found], lambda: _print_settings(found))
+        matches = find_settings(word)
+        reporter.result([asdict(info) for info in matches], lambda: _print_settings(matches))
 
 
-def _print_settings(found: Sequence[SettingInfo]) -> None:
-    for i, (section, members) in enumerate(groupby(found, key=lambda info: info.section)):
+def _print_settings(matches: Sequence[SettingInfo]) -> None:
+    for i, (section, members) in enumerate(groupby(matches, key=lambda info: info.section)):
         if i:
             print_line()
         rows = [(info.name, _value(info.default), limits(info), info.description) for info in members]

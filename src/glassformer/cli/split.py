@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.narrate import print_ledger, print_reading
@@ -16,16 +16,15 @@ _SIZE = "Rows to {} on: a fraction below 1, or a number of rows; 0: none."
 
 def split(
     table: PairTable,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write: new, or empty.")],
+    out: Annotated[Path, Option("--out", "-o", help="The folder to write: new, or empty.")],
     columns: Columns,
     reporter: Reporter,
-    valid: Annotated[float, typer.Option(help=_SIZE.format("validate"))] = 0.1,
-    test: Annotated[float, typer.Option(help=_SIZE.format("test"))] = 0.1,
+    valid: Annotated[float, Option(help=_SIZE.format("validate"))] = 0.1,
+    test: Annotated[float, Option(help=_SIZE.format("test"))] = 0.1,
     group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma."),
+        str | None, Option(metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Split a table into files to train, validate and test on, so that no source is in two of them.
 
@@ -49,7 +48,7 @@ def split(
     parts = split(read.pairs, valid, test, seed, groups)
     files = write_parts(read, parts, out)
     hashes = {"sources": source_hashes(read.pairs)} | ({} if groups is None else {"groups": text_hashes(groups)})
-    found: dict[str, dict[str, Any]] = {
+    summary: dict[str, dict[str, Any]] = {
         name: {
             "rows": len(indices),
             **{kind: len(set(values[indices].tolist())) for kind, values in hashes.items()},
@@ -59,13 +58,13 @@ def split(
     }
     by = "source" if group is None else f"source and {group}"
     reporter.result(
-        {"split_by": by, "seed": seed, "left_out": len(read.ledger.entries), "parts": found},
-        lambda: _print_parts(by, group, found),
+        {"split_by": by, "seed": seed, "left_out": len(read.ledger.entries), "parts": summary},
+        lambda: _print_parts(by, group, summary),
     )
 
 
-def _print_parts(by: str, group: str | None, found: dict[str, dict[str, Any]]) -> None:
+def _print_parts(by: str, group: str | None, summary: dict[str, dict[str, Any]]) -> None:
     counts = ("rows", "sources", *(("groups",) if group is not None else ()))
-    rows = [(name, *(part[count] for count in counts), ",".join(part["files"])) for name, part in found.items()]
+    rows = [(name, *(part[count] for count in counts), ",".join(part["files"])) for name, part in summary.items()]
     kept_together = "no source" if group is None else f"no source and no {group}"
     print_table(f"split by {by}: {kept_together} is in two parts", ("part", *counts, "table"), rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import Reporter, print_table
 from glassformer.cli.options import InputValues, Model, Side, source_of
@@ -12,11 +12,11 @@ from glassformer.cli.options import InputValues, Model, Side, source_of
 
 def tokens(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to tokenize.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="The text to tokenize.")],
     reporter: Reporter,
-    side: Annotated[Side, typer.Option(help="The tokenizer of the source or of the target.")] = "source",
+    side: Annotated[Side, Option(help="The tokenizer of the source or of the target.")] = "source",
     features: InputValues = None,
-    pad_to: Annotated[int, typer.Option(min=0, max=100_000, help="Pad with <pad> to this many tokens.")] = 0,
+    pad_to: Annotated[int, Option(min=0, max=100_000, help="Pad with <pad> to this many tokens.")] = 0,
 ) -> None:
     """Print the tokens and ids of a text, with <bos> and <eos>."""
     from glassformer.storage.modelfile import ModelFile

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import Reporter, is_first_process, print_line
 from glassformer.cli.following import follow, follow_members
@@ -21,23 +21,20 @@ if TYPE_CHECKING:
 
 def train(
     table: PairTable,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The run directory to write.")],
+    out: Annotated[Path, Option("--out", "-o", help="The run directory to write.")],
     training: Training,
     reporter: Reporter,
-    test: Annotated[str | None, typer.Option(metavar="TABLE", help="A table to evaluate on at the end.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run in --out; --set can give it more steps.")
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    test: Annotated[str | None, Option(metavar="TABLE", help="A table to evaluate on at the end.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Resume the run in --out; --set can give it more steps.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the run in --out.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and a forecast of time and memory, and stop.")
+        bool, Option("--dry-run", help="Print the plan and a forecast of time and memory, and stop.")
     ] = False,
     members: Annotated[
-        int,
-        typer.Option(min=1, help="Train N models with N random seeds; one model file answers with all."),
+        int, Option(min=1, help="Train N models with N random seeds; one model file answers with all.")
     ] = 1,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
+        bool, Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
     ] = False,
 ) -> None:
     """Train a model on a table of pairs.
@@ -74,22 +71,22 @@ def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
     from glassformer.inference.engines.memory import gigabytes
     from glassformer.training.forecast import forecast
 
-    found = forecast(planned, device)
+    needs = forecast(planned, device)
 
     def show() -> None:
-        memory = f"{gigabytes(found.needed_bytes)} of {gigabytes(found.available_bytes)}"
+        memory = f"{gigabytes(needs.needed_bytes)} of {gigabytes(needs.available_bytes)}"
         print_line(f"memory: about {memory}, next to the table")
-        if found.seconds is None:
+        if needs.seconds is None:
             print_line("time: not measured, because the memory does not suffice: a smaller training.batch_tokens")
             return
         print_line(
-            f"time: at most {duration(found.seconds)}: {found.steps:,} steps of {found.seconds_per_step:.3g} s "
-            f"({found.tokens_per_second:,.0f} target tokens per second), "
-            f"{found.validations:,} validations of {found.seconds_per_validation:.3g} s"
+            f"time: at most {duration(needs.seconds)}: {needs.steps:,} steps of {needs.seconds_per_step:.3g} s "
+            f"({needs.tokens_per_second:,.0f} target tokens per second), "
+            f"{needs.validations:,} validations of {needs.seconds_per_validation:.3g} s"
         )
 
     choices = {choice.setting: {"value": choice.value, "reason": choice.reason} for choice in planned.choices}
-    reporter.result({"choices": choices, "forecast": asdict(found)}, show)
+    reporter.result({"choices": choices, "forecast": asdict(needs)}, show)
 
 
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:

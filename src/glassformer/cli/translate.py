@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-import typer
+from typer import Argument, Exit, Option
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter, check_output, write_ledger
@@ -36,21 +36,19 @@ def translate(
     model: opt.Model,
     reporter: Reporter,
     source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
+        str, Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
     ] = "-",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write (default: standard output).")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="A file to write (default: standard output).")] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(
-            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines."
-        ),
+        Option(help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted job of --out.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    column: Annotated[str | None, typer.Option(help="The input is a table; translate this column.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Resume the interrupted job of --out.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace --out and --ledger.")] = False,
+    column: Annotated[str | None, Option(help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--feature",
             metavar="NAME=VALUE",
             help="A further input of the model: its column in a table (default: the one of that name), or its value "
@@ -58,20 +56,17 @@ def translate(
         ),
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable)."),
+        list[str] | None, Option(metavar="COLUMN,…", help="Columns to pass through, before the answers (repeatable).")
     ] = None,
     header: opt.Header = None,
     prefix: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="The forced start of every answer; in a table, the column with that of each row."
-        ),
+        Option(metavar="TEXT", help="The forced start of every answer; in a table, the column with that of each row."),
     ] = None,
-    nbest: Annotated[int | None, typer.Option(min=1, help="Number of answers for each line, as JSON Lines.")] = None,
+    nbest: Annotated[int | None, Option(min=1, help="Number of answers for each line, as JSON Lines.")] = None,
     min_confidence: Annotated[
         float | None,
-        typer.Option(
+        Option(
             min=0,
             max=1,
             metavar="P",
@@ -80,25 +75,23 @@ def translate(
         ),
     ] = None,
     alignments: Annotated[
-        bool,
-        typer.Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2."),
+        bool, Option("--alignments", help="Add pairs of source token and token of the answer, by attention: 0-0 1-2.")
     ] = False,
     must_match: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="A regular expression for the whole answer (extra: constraints)."),
+        str | None, Option(metavar="REGEX", help="A regular expression for the whole answer (extra: constraints).")
     ] = None,
     choices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file with all possible answers, one a line.")
+        Path | None, Option(metavar="FILE", help="A file with all possible answers, one a line.")
     ] = None,
     lexicon: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."),
+        Option(metavar="TABLE", help="A table of pairs: its sources get its targets, other texts the model's."),
     ] = None,
     ensemble: opt.Ensemble = None,
     beam: opt.Beam = None,
     long: Annotated[
         str,
-        typer.Option(
+        Option(
             help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
             "split (prose, at its sentences). A row without an input of the model: an error with stop, else left "
             "empty."
@@ -107,8 +100,7 @@ def translate(
     assignments: opt.SetDecoding = None,
     device: opt.Device = "auto",
     on: Annotated[
-        str | None,
-        typer.Option(metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores."),
+        str | None, Option(metavar="ray", help="Translate on the machines of a Ray cluster (extra), or on all cores.")
     ] = None,
 ) -> None:
     """Translate lines of text, or a column of a table.
@@ -149,7 +141,7 @@ def translate(
     if output is not None:
         reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
-        raise typer.Exit(EXIT_LEFT_OUT)
+        raise Exit(EXIT_LEFT_OUT)
 
 
 def _scan(given: Input, model: Path) -> OpenRows | None:

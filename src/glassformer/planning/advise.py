@@ -62,6 +62,24 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class _Task:
+    """What the choices of model and training depend on: the kinds of tokens of both sides, and their mean lengths.
+
+    `is_open`: strings of characters that are new are frequent. `is_narrow`: few rows of words with tags.
+    """
+
+    n_rows: int
+    kinds: tuple[str, str]
+    lengths: tuple[float, float]
+    is_open: bool
+    is_narrow: bool
+
+    @property
+    def is_prose(self) -> bool:
+        return "subwords" in self.kinds
+
+
+@dataclass(frozen=True)
 class _Side:
     """Properties of the texts of one side. `mean` and `longest` are lengths in each kind of token.
 
@@ -108,9 +126,8 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
         for name, kind, side in zip(("source", "target"), kinds, (source, target), strict=True)
         if kind == "characters" and side.form != "NFC" and not fixed("tokens.shared", False)
     ]
-    lengths = [2 + side.mean[kind] for kind, side in zip(kinds, (source, target), strict=True)]
     mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
-    lengths[0] += mean_symbols
+    lengths = 2 + source.mean[kinds[0]] + mean_symbols, 2 + target.mean[kinds[1]]
     is_open = (
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
@@ -124,18 +141,18 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
-    choices += _choose_model(len(pairs), kinds, lengths, is_open, is_narrow)
+    task = _Task(len(pairs), kinds, lengths, is_open, is_narrow)
+    choices += _choose_model(task)
     if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
         choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
-    choices += _choose_training(len(pairs), d_model, kinds, lengths, is_open, is_narrow, fixed)
-    choices.append(_choose_metric(kinds, target.words_per_text))
-    if "subwords" in kinds:
+    choices += _choose_training(task, d_model, fixed)
+    choices.append(_choose_metric(task, target.words_per_text))
+    if task.is_prose:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
-    settings = nested({choice.setting: choice.value for choice in choices})
-    return Advice(settings, tuple(choices))
+    return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
 
 
 def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
@@ -279,90 +296,79 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     return choices
 
 
-def _choose_model(
-    n_rows: int, kinds: tuple[str, str], lengths: Sequence[float], is_open: bool, is_narrow: bool
-) -> list[Choice]:
-    n_tokens = n_rows * lengths[1]
-    size = f"{n_rows:,} rows of about {lengths[1]:.0f} target tokens"
-    if is_narrow:
+def _choose_model(task: _Task) -> list[Choice]:
+    n_rows, length = task.n_rows, task.lengths[1]
+    n_tokens = n_rows * length
+    size = f"{n_rows:,} rows of about {length:.0f} target tokens"
+    if task.is_narrow:
         size += ", with tags"
         shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
     elif n_tokens < 3e6:
-        depth = 4 if "subwords" in kinds else 3
+        depth = 4 if task.is_prose else 3
         shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
     elif n_tokens < 3e7:
         shape = {"d_model": 256, "d_ff": 1024, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4}
     else:
         shape = {"d_model": 512, "d_ff": 2048, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6}
     choices = [Choice(f"model.{name}", value, size) for name, value in shape.items()]
-    choices.append(
-        Choice("model.norm", "pre", "learns in fewer steps, and needs no long warm-up (Departure from the paper)")
-    )
-    if kinds == ("words", "words"):
+    reason = "learns in fewer steps, and needs no long warm-up (Departure from the paper)"
+    choices.append(Choice("model.norm", "pre", reason))
+    if task.kinds == ("words", "words"):
         dropout, because = 0.1, "two closed vocabularies"
-    elif "subwords" in kinds:
+    elif task.is_prose:
         dropout, because = (0.3 if n_rows < 100_000 else 0.2 if n_rows < 500_000 else 0.1), f"{n_rows:,} rows of prose"
     else:
         dropout, because = (0.3 if n_rows < FEW_ROWS else 0.1), f"more for few rows: {n_rows:,}"
-        if is_open and n_rows < MANY_ROWS:
+        if task.is_open and n_rows < MANY_ROWS:
             dropout, because = 0.2, f"an open vocabulary of character strings in {n_rows:,} rows"
     choices.append(Choice("model.dropout", dropout, because))
-    if is_narrow:
+    if task.is_narrow:
         sites = "model.attention_dropout", "model.feed_forward_dropout"
         choices += [Choice(site, dropout, "the same (Departure from the paper)") for site in sites]
     return choices
 
 
-def _batch_tokens(n_tokens: float, kinds: tuple[str, str], is_narrow: bool) -> int:
-    if "subwords" in kinds or (is_narrow and n_tokens > 8_192):
+def _batch_tokens(task: _Task, n_tokens: float) -> int:
+    if task.is_prose or (task.is_narrow and n_tokens > 8_192):
         return 4_096
-    return 2_048 if kinds == ("words", "words") or n_tokens > 500_000 else 1_024
+    return 2_048 if task.kinds == ("words", "words") or n_tokens > 500_000 else 1_024
 
 
-def _advise_steps(
-    n_rows: int, n_tokens: float, kinds: tuple[str, str], is_open: bool, is_narrow: bool, batches_an_epoch: int
-) -> int:
+def _advise_steps(task: _Task, n_tokens: float, batches_an_epoch: int) -> int:
     """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
-    if "subwords" in kinds:
+    if task.is_prose:
         steps = max(2.5 * once, min(4.2 * once, LONG_PROSE_STEPS))
-    elif kinds == ("words", "words"):
+    elif task.kinds == ("words", "words"):
         steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
     else:
-        steps = NARROW_STEPS if is_narrow else 4.6 * once if n_rows < FEW_ROWS else once
-    if is_open:
+        steps = NARROW_STEPS if task.is_narrow else 4.6 * once if task.n_rows < FEW_ROWS else once
+    if task.is_open:
         steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
-    max_epochs = MAX_NARROW_EPOCHS if is_narrow else MAX_EPOCHS
+    max_epochs = MAX_NARROW_EPOCHS if task.is_narrow else MAX_EPOCHS
     steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, max_epochs * batches_an_epoch))
     return 100 * math.ceil(steps / 100)
 
 
-def _choose_training(
-    n_rows: int,
-    d_model: int,
-    kinds: tuple[str, str],
-    lengths: Sequence[float],
-    is_open: bool,
-    is_narrow: bool,
-    fixed: Callable[[str, Any], Any],
-) -> list[Choice]:
-    prose = "subwords" in kinds
-    budget = _batch_tokens(n_rows * max(lengths), kinds, is_narrow)
-    batches_an_epoch = max(1, math.ceil(n_rows * max(lengths) / budget))
-    advised = _advise_steps(n_rows, n_rows * max(lengths), kinds, is_open, is_narrow, batches_an_epoch)
+def _choose_training(task: _Task, d_model: int, fixed: Callable[[str, Any], Any]) -> list[Choice]:
+    longer, is_prose = max(task.lengths), task.is_prose
+    n_tokens = task.n_rows * longer
+    budget = _batch_tokens(task, n_tokens)
+    batches_an_epoch = max(1, math.ceil(n_tokens / budget))
+    advised = _advise_steps(task, n_tokens, batches_an_epoch)
     steps = fixed("training.steps", advised)
     advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
     n_validations = steps // fixed("training.validate_every", advised_interval)
-    smoothing = 0.1 if prose or is_open or n_rows < FEW_ROWS else 0.0
-    longer, rate = max(lengths), 0.003 if prose else 0.0015
+    smoothing = 0.1 if is_prose or task.is_open or task.n_rows < FEW_ROWS else 0.0
+    rate = 0.003 if is_prose else 0.0015
     epochs = f"about {advised / batches_an_epoch:.0f} epochs"
     chosen = {
         "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
-        "steps": (advised, epochs + ("; an open vocabulary of character strings" if is_open else "")),
+        "steps": (advised, epochs + ("; an open vocabulary of character strings" if task.is_open else "")),
         "schedule": ("cosine", "the learning rate reaches zero at the last step"),
         "learning_rate": (
             rate * 128 / d_model,
-            f"{rate}{', for large batches,' if prose else ''} at d_model 128, less for wider models: {d_model}",
+            f"{rate}{', for large batches,' if is_prose else ''} at d_model 128, less for wider models: {d_model}",
         ),
         "warmup_steps": (min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
         "label_smoothing": (
@@ -373,14 +379,14 @@ def _choose_training(
         "validate_every": (advised_interval, "twenty validations, 100 to 1,000 steps apart"),
         "average_last": (max(2, n_validations // 2), "the second half; their average is tried at the end"),
     }
-    if "characters" in kinds and not smoothing:
+    if "characters" in task.kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
         chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
 
 
-def _choose_metric(kinds: tuple[str, str], target_words: float) -> Choice:
-    if "subwords" not in kinds:
+def _choose_metric(task: _Task, target_words: float) -> Choice:
+    if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
     if target_words < BLEU_WORDS:
         return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.data.datasets import dates
@@ -18,31 +17,16 @@ from glassformer.storage.rundirectory import RunDirectory
 N_TRAIN, N_TEST = 9_000, 1_000
 
 
-@dataclass(frozen=True)
 class Demo:
     """The demo in a directory. Raises SettingsError for a seed that no run can have."""
 
-    folder: Path
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        TrainingSettings(seed=self.seed)
-
-    @property
-    def table(self) -> Path:
-        return self.folder / "dates.csv"
-
-    @property
-    def test_table(self) -> Path:
-        return self.folder / "dates-test.csv"
-
-    @property
-    def run(self) -> RunDirectory:
-        return RunDirectory(self.folder / "run")
-
-    @property
-    def test_pairs(self) -> list[tuple[str, str]]:
-        return dates(N_TRAIN + N_TEST, self.seed)[N_TRAIN:]
+    def __init__(self, folder: Path, seed: int = 1) -> None:
+        TrainingSettings(seed=seed)
+        self.folder, self.seed = folder, seed
+        self.table, self.test_table = folder / "dates.csv", folder / "dates-test.csv"
+        self.run = RunDirectory(folder / "run")
+        pairs = dates(N_TRAIN + N_TEST, seed)
+        self._train_pairs, self.test_pairs = pairs[:N_TRAIN], pairs[N_TRAIN:]
 
     def write_tables(self) -> bool:
         """Write both tables. Returns whether the model of this seed is trained already.
@@ -53,13 +37,13 @@ class Demo:
         run.finish_move()
         run.check_free(overwrite=True)
         if run.model.exists():
-            found = ModelFile.load(run.model)
-            seed = found.settings.training.seed
-            _check_origin(run.path, found.data.fingerprint == fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]))
+            model = ModelFile.load(run.model)
+            seed = model.settings.training.seed
+            _check_origin(run.path, model.data.fingerprint == fingerprint(dates(N_TRAIN + N_TEST, seed)[:N_TRAIN]))
             is_trained = seed == self.seed and run.card.exists()
-        rows, contents = dates(N_TRAIN + N_TEST, self.seed), dict[Path, str]()
-        for path, part in ((self.table, rows[:N_TRAIN]), (self.test_table, rows[N_TRAIN:])):
-            contents[path] = "iso,english\n" + "".join(f'{iso},"{english}"\n' for iso, english in part)
+        contents = dict[Path, str]()
+        for path, pairs in ((self.table, self._train_pairs), (self.test_table, self.test_pairs)):
+            contents[path] = "iso,english\n" + "".join(f'{iso},"{english}"\n' for iso, english in pairs)
             is_same = not path.exists() or (path.is_file() and path.read_bytes() == contents[path].encode())
             _check_origin(path, is_same or run.recipe.exists())  # next to a run of the demo, it is the demo's too
         for path, text in contents.items():

@@ -20,18 +20,17 @@ def notices_of(planned: Plan) -> Iterator[Notice]:
     """Yield what a user should know before a run: about its decisions, its tables and their tokens."""
     yield from planned.decided
     table, valid, test, prepared = planned.table, planned.valid, planned.test, planned.prepared
-    for read in (table, valid, test):
-        if read is not None and (text := first_row_note(read)):
+    tables = [read for read in (table, valid, test) if read is not None]
+    for read in tables:
+        if text := first_row_note(read):
             yield Notice("first row", text, read.path)
-    for read in (table, valid, test):
-        if read is not None:
-            yield from (Notice("reading", text, read.path) for text in read.notes)
+    yield from (Notice("reading", text, read.path) for read in tables for text in read.notes)
     yield from (Notice("sample", text, table.path) for text in prepared.notes)
     for overlap in prepared.overlaps:
         if overlap.rows and overlap.table:
             text = f"{overlap.rows:,} of the {overlap.total:,} rows of {overlap.table} have a source that is trained on"
             yield Notice("also trained on", f"{text} as well", overlap.table)
-    if lines := quick_audit(table, [other for other in (valid, test) if other is not None]):
+    if lines := quick_audit(table, tables[1:]):
         yield Notice("audit", "\n".join(lines), table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
     if prepared.ledger.kept < n_rows:

@@ -211,11 +211,9 @@ def _settled_by(start: ModelFile | None, beginning: Beginning) -> dict[str, Any]
     settled = start.settings.model_dump(include={"tokens", "model"})
     for section, settings in settled.items():
         if merge(settings, beginning.given.get(section, {})) != settings:
-            raise UsageError(
-                f"the model to start from has other settings in {section!r}, which cannot change",
-                where=str(beginning.init),
-                hint=f"leave out every setting {section}.…, or train without init",
-            )
+            what = f"the model to start from has other settings in {section!r}, which cannot change"
+            hint = f"leave out every setting {section}.…, or train without init"
+            raise UsageError(what, where=str(beginning.init), hint=hint)
     return settled
 
 
@@ -267,8 +265,5 @@ def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) ->
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:
     targets = [pair.target for pair in prepared.valid_pairs]
     if settings.training.metric == "bleu" and targets and not has_four_tokens(targets):
-        raise SettingsError(
-            "training.metric bleu is undefined here: no held-out target has four tokens",
-            where=table.path,
-            hint="--set training.metric=exact_match, or chrf",
-        )
+        what = "training.metric bleu is undefined here: no held-out target has four tokens"
+        raise SettingsError(what, where=table.path, hint="--set training.metric=exact_match, or chrf")

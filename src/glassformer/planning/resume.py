@@ -118,17 +118,14 @@ def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Pro
     directory.check_resumable()
     saved = read_resume(directory.resume)
     step, before, after = saved.position.step, saved.settings, Settings(**merge(saved.settings.model_dump(), given))
-    found = differences(before, after)
-    if fixed := {name: values for name, values in found.items() if name not in CHANGEABLE}:
-        raise UsageError(
-            "only steps, minutes, patience and precision can change when a run is resumed",
-            where=str(directory.recipe),
-            **got_and_expected(fixed),
-            hint="start a new run from its model, in another folder: --init RUN",
-        )
+    changed = differences(before, after)
+    if fixed := {name: values for name, values in changed.items() if name not in CHANGEABLE}:
+        what = "only steps, minutes, patience and precision can change when a run is resumed"
+        hint = "start a new run from its model, in another folder: --init RUN"
+        raise UsageError(what, where=str(directory.recipe), hint=hint, **got_and_expected(fixed))
     if directory.recipe.exists():
         _check_recipe(directory.recipe, before, after)
-    changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in found.items())
+    changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in changed.items())
     continues = f"continues after step {step:,}, from the weights of that step (not the best ones), with changes:"
     texts = {
         "damaged checkpoint": saved.damage
@@ -158,13 +155,10 @@ def _check_recipe(path: Path, before: Settings, after: Settings) -> None:
     """
     recipe = recipe_of_run(path, "delete it: the checkpoint has all settings, and the recipe is written again")
     if recipe not in (before, after):
-        raise RunError(
-            "the recipe was changed after this run began",
-            where=str(path),
-            **got_and_expected(differences(before, recipe)),
-            hint="restore or delete it, and change its steps, minutes, patience or precision with --set NAME=VALUE; "
-            "or start a new run with the changed one: --recipe",
-        )
+        what, changed = "the recipe was changed after this run began", got_and_expected(differences(before, recipe))
+        change = "change its steps, minutes, patience or precision with --set NAME=VALUE"
+        hint = f"restore or delete it, and {change}; or start a new run with the changed one: --recipe"
+        raise RunError(what, where=str(path), hint=hint, **changed)
 
 
 def differences(before: Settings, after: Settings) -> dict[str, tuple[Any, Any]]:
@@ -173,9 +167,9 @@ def differences(before: Settings, after: Settings) -> dict[str, tuple[Any, Any]]
     return {name: (old[name], new[name]) for name in new if old[name] != new[name]}
 
 
-def got_and_expected(found: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
+def got_and_expected(changed: Mapping[str, tuple[Any, Any]]) -> dict[str, str]:
     """Return what an error says of the first differences: each setting with its value now, and with that before."""
-    first = [*found.items()][:5]
+    first = [*changed.items()][:5]
     got, expected = (", ".join(f"{name} = {values[i]}" for name, values in first) for i in (1, 0))
     return {"got": got, "expected": expected}
 

@@ -45,11 +45,11 @@ def list_settings() -> list[SettingInfo]:
 def find_settings(word: str) -> list[SettingInfo]:
     """Return the settings that contain `word`. Raises SettingsError, with the nearest names, when there is none."""
     settings = list_settings()
-    found = [info for info in settings if info.contains(word)]
-    if not found:
+    matches = [info for info in settings if info.contains(word)]
+    if not matches:
         words = [text for info in settings for text in (info.name.rpartition(".")[2], *(info.choices or ()))]
         raise SettingsError(f"no setting contains {word!r}", hint=nearest(word, dict.fromkeys(words)))
-    return found
+    return matches
 
 
 def _walk(section: Mapping[str, Any], sections: Mapping[str, Any], prefix: str) -> Iterator[SettingInfo]:

@@ -134,11 +134,10 @@ class Members:
                     del self._processes[seed]
         failed = [seed for seed in self.seeds if not self.run(seed).card.exists()]
         if failed and not self._stopping:
-            raise RunError(
-                f"{'member' if len(failed) == 1 else 'members'} {', '.join(map(str, failed))} ended before the model",
-                where=str(self.planned.directory.members),
-                hint="the error is printed above; resume the others with --resume, or train again with --overwrite",
-            )
+            members = f"{'member' if len(failed) == 1 else 'members'} {', '.join(map(str, failed))}"
+            hint = "the error is printed above; resume the others with --resume, or train again with --overwrite"
+            where = str(self.planned.directory.members)
+            raise RunError(f"{members} ended before the model", where=where, hint=hint)
 
     def _start(self, seed: int, n_threads: int) -> None:
         """Start the process of a member. A new one is a run that is resumed before its first step."""

@@ -45,37 +45,37 @@ def audit(
     if settings is None:
         settings = Settings(**advise(table.pairs, None, table.inputs).settings)
     roles = {"train": table, "valid": valid, "test": test}
-    tables = {role: each for role, each in roles.items() if each is not None}
+    tables = {role: read for role, read in roles.items() if read is not None}
     findings = [*_find(table, list(tables.values()), settings, has_valid=valid is not None)]
     for held, purpose in ((valid, "validate"), (test, "test")):
         if held is not None:
             findings += find_overlap(table, held, purpose)
     if valid is not None and test is not None:
         findings += find_overlap(valid, test, "test", "validate")
-    summaries = tuple(_summary(role, each) for role, each in tables.items())
+    summaries = tuple(_summary(role, read) for role, read in tables.items())
     return Audit(summaries, tuple(sorted(findings, key=lambda finding: finding.severity)))
 
 
-def _find(table: Table, tables: Sequence[Table], settings: Settings, *, has_valid: bool) -> Iterator[Finding]:
-    """Yield the findings about single tables, of which `table` is the one to train on."""
-    groups = Groups(table.pairs)
-    yield from find_duplicates(table, groups)
-    yield from find_contradictions(table, groups)
-    yield from find_copies(table)
-    yield from find_length_ratio(table)
+def _find(train: Table, tables: Sequence[Table], settings: Settings, *, has_valid: bool) -> Iterator[Finding]:
+    """Yield the findings about single tables, of which `train` is the one to train on."""
+    groups = Groups(train.pairs)
+    yield from find_duplicates(train, groups)
+    yield from find_contradictions(train, groups)
+    yield from find_copies(train)
+    yield from find_length_ratio(train)
     limits = settings.max_source_tokens, settings.max_target_tokens
-    sides = list(zip(SIDES, learn_tokenizers(table, settings, has_valid=has_valid), limits, strict=True))
-    for each in tables:
-        yield from find_left_out(each)
-        yield from find_headers(each)
+    sides = list(zip(SIDES, learn_tokenizers(train, settings, has_valid=has_valid), limits, strict=True))
+    for table in tables:
+        yield from find_left_out(table)
+        yield from find_headers(table)
         for side, tokenizer, limit in sides:
-            yield from find_row_numbers(each, side)
-            yield from find_quoted(each, side)
-            yield from find_control(each, side, trained=each is table)
-            yield from find_misdecoded(each, side)
-            yield from find_ends(each, side, tokenizer.settings)
-            yield from find_look_alikes(each, side, tokenizer.settings)
-            yield from find_in_tokens(each, side, tokenizer, limit)
+            yield from find_row_numbers(table, side)
+            yield from find_quoted(table, side)
+            yield from find_control(table, side, trained=table is train)
+            yield from find_misdecoded(table, side)
+            yield from find_ends(table, side, tokenizer.settings)
+            yield from find_look_alikes(table, side, tokenizer.settings)
+            yield from find_in_tokens(table, side, tokenizer, limit)
 
 
 def _summary(role: str, table: Table) -> TableSummary:

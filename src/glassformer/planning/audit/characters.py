@@ -54,19 +54,17 @@ _FORMS = ("<wide>", "<font>", "<noBreak>", "<compat>")  # of decompositions that
 def find_control(table: Table, side: Side, *, trained: bool) -> Iterator[Finding]:
     """Yield a finding for control and invisible characters. `trained`: in the table to train on, which is cleaned."""
     texts = texts_of_side(table, side)
-    found = [row for row, text in enumerate(texts) if has_control(text)]
-    counts = Counter(character for row in found for character in CONTROL.findall(texts[row]))
+
+    def note(row: int) -> str:
+        return _named(CONTROL.findall(texts[row]))
+
+    rows = [row for row, text in enumerate(texts) if has_control(text)]
+    counts = Counter(character for row in rows for character in CONTROL.findall(texts[row]))
     named = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
-    return about_rows(
-        "control characters",
-        table,
-        side,
-        found,
-        f"have control or invisible characters in the {side}: {named}",
-        "each becomes a token that nobody sees: remove it, or replace it by a space",
-        "--set data.strip_controls=true" if trained else None,
-        lambda row: _named(CONTROL.findall(texts[row])),
-    )
+    text = f"have control or invisible characters in the {side}: {named}"
+    advice = "each becomes a token that nobody sees: remove it, or replace it by a space"
+    option = "--set data.strip_controls=true" if trained else None
+    return about_rows("control characters", table, side, rows, text, advice, option, note)
 
 
 # UTF-8 that was decoded as cp1252 or Latin-1
@@ -80,23 +78,18 @@ def find_misdecoded(table: Table, side: Side) -> Iterator[Finding]:
         right = restored(texts[row])
         return "U+FFFD is where a character was lost" if right is None else f"probably {right[:60]!r}"
 
-    return about_rows(
-        "wrong decoding",
-        table,
-        side,
-        [row for row, text in enumerate(texts) if _REPLACEMENT in text or restored(text) is not None],
-        f"have a {side} that was decoded with the wrong encoding",
-        "create the table again from its origin and read that as UTF-8, or correct these rows",
-        note=note,
-    )
+    rows = [row for row, text in enumerate(texts) if _REPLACEMENT in text or restored(text) is not None]
+    text = f"have a {side} that was decoded with the wrong encoding"
+    advice = "create the table again from its origin and read that as UTF-8, or correct these rows"
+    return about_rows("wrong decoding", table, side, rows, text, advice, note=note)
 
 
 def restored(text: str) -> str | None:
     """Return the text with UTF-8 that was decoded as cp1252 or Latin-1 decoded again, or None if there is none."""
     if text.isascii() or not _DECODED_AS_CP1252.search(text):
         return None
-    found = _NOT_ASCII.sub(_decoded, text)
-    return None if found == text else found
+    decoded = _NOT_ASCII.sub(_decoded, text)
+    return None if decoded == text else decoded
 
 
 def _decoded(run: re.Match[str]) -> str:
@@ -118,17 +111,14 @@ def find_ends(table: Table, side: Side, settings: SideSettings) -> Iterator[Find
     """Yield a finding for texts with white space at their ends, unless the model reads them without it."""
     inputs = table.inputs if side == "source" else ()
     texts = [] if settings.trim else [getattr(pair, side) for pair in table.pairs]
-    return about_rows(
-        "white space at the ends",
-        table,
-        side,
-        [row for row, text in enumerate(texts) if any(part != part.strip() for part in texts_of(text, inputs))],
-        f"have white space at the start or the end of the {side}",
-        "remove it in the table: to the model it is part of the text"
-        + ("; or let training, and every text that is translated, leave it out" if side == "source" else ""),
-        "--set tokens.source.trim=true" if side == "source" else None,
-        lambda row: repr(texts[row])[:60],
-    )
+    rows = [row for row, text in enumerate(texts) if any(part != part.strip() for part in texts_of(text, inputs))]
+    text = f"have white space at the start or the end of the {side}"
+    advice, option = "remove it in the table: to the model it is part of the text", None
+    if side == "source":
+        advice += "; or let training, and every text that is translated, leave it out"
+        option = "--set tokens.source.trim=true"
+    kind = "white space at the ends"
+    return about_rows(kind, table, side, rows, text, advice, option, lambda row: repr(texts[row])[:60])
 
 
 # Characters that look like others
@@ -161,15 +151,10 @@ def _find_two_alphabets(table: Table, side: Side, texts: Sequence[str]) -> Itera
         alphabets = Counter(filter(None, map(_alphabet, words[row]))).most_common()
         return f"{words[row][:40]!r} has {_named([one for one in words[row] if _alphabet(one) == alphabets[-1][0]])}"
 
-    return about_rows(
-        "look-alike characters",
-        table,
-        side,
-        list(words) if len(words) <= A_SYSTEM * len(texts) else (),
-        f"have a word with letters of two alphabets in the {side}",
-        "a letter that looks like another one is another token: replace it in the table",
-        note=note,
-    )
+    rows = list(words) if len(words) <= A_SYSTEM * len(texts) else ()
+    text = f"have a word with letters of two alphabets in the {side}"
+    advice = "a letter that looks like another one is another token: replace it in the table"
+    return about_rows("look-alike characters", table, side, rows, text, advice, note=note)
 
 
 def _find_two_forms(
@@ -182,17 +167,16 @@ def _find_two_forms(
 ) -> Iterator[Finding]:
     """Yield a finding for the less frequent ones of two forms, in at most a fraction of the rows."""
     rare = {min(form, key=counts.__getitem__) for form in forms}
-    found = [row for row, text in enumerate(texts) if not rare.isdisjoint(text)]
+
+    def note(row: int) -> str:
+        return _named([character for character in texts[row] if character in rare])
+
+    rows = [row for row, text in enumerate(texts) if not rare.isdisjoint(text)]
     named = [" for ".join(f"{describe(one)} × {counts[one]:,}" for one in form) for form in forms[:5]]
-    return about_rows(
-        "look-alike characters",
-        table,
-        side,
-        found if len(found) <= max_fraction * len(texts) else (),
-        f"have the less frequent one of two characters that look the same in the {side}: {'; '.join(named)}",
-        "to the model these are other tokens: use one of both in the table, unless both are meant",
-        note=lambda row: _named([one for one in texts[row] if one in rare]),
-    )
+    text = f"have the less frequent one of two characters that look the same in the {side}: {'; '.join(named)}"
+    advice = "to the model these are other tokens: use one of both in the table, unless both are meant"
+    suspects = rows if len(rows) <= max_fraction * len(texts) else ()
+    return about_rows("look-alike characters", table, side, suspects, text, advice, note=note)
 
 
 def _two_forms_of_ipa(texts: Sequence[str], counts: Mapping[str, int]) -> list[tuple[str, str]]:

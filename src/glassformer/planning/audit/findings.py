@@ -107,8 +107,8 @@ def about_rows(
     `text` follows their number, or `count`, and begins with a verb in the plural. `note(i)` is what is wrong with
     pair i.
     """
-    if len(rows):
-        n_rows, total = len(rows) if count is None else count, len(table.pairs)
+    if rows:
+        n_rows, total = count or len(rows), len(table.pairs)
         examples = tuple(Example.of(table, row, note(row)) for row in rows[:N_EXAMPLES])
         yield Finding(kind, table.path, side, n_rows, total, rows_that(n_rows, total, text), advice, option, examples)
 
@@ -125,5 +125,5 @@ def texts_of_side(table: Table, side: Side, *, features: bool = True) -> list[st
     """Return the texts of a side. Those of a source with several inputs are joined, with the features or without."""
     if side == "target" or not table.inputs:
         return [getattr(pair, side) for pair in table.pairs]
-    n_cells = len([one for one in table.inputs if features or one.kind == "text"])
+    n_cells = sum(features or cell.kind == "text" for cell in table.inputs)
     return [" ".join(split(pair.source)[:n_cells]) for pair in table.pairs]

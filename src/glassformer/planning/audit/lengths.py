@@ -37,16 +37,14 @@ def find_length_ratio(table: Table) -> Iterator[Finding]:
     scale = max(0.5, 1.4826 * float(np.median(np.abs(deviation - center))))
     factor = (np.maximum(target, expected) + 1) / (np.minimum(target, expected) + 1)
     distance = np.abs(deviation - center) / scale
-    found = np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR))
-    yield from about_rows(
-        "length ratio",
-        table,
-        "target",
-        _longest_first(found, distance),
-        f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)",
-        "read the examples; where source and target are not translations of each other, correct or drop the rows",
-        note=lambda i: f"{target[i]:,} characters; about {expected[i]:,.0f} are expected for {source[i]:,}",
-    )
+
+    def note(row: int) -> str:
+        return f"{target[row]:,} characters; about {expected[row]:,.0f} are expected for {source[row]:,}"
+
+    rows = _longest_first(np.flatnonzero((distance > FAR_OUT) & (factor > MIN_FACTOR)), distance)
+    text = f"have a target whose length does not fit the source (a character of a source has {ratio:.2f} of a target)"
+    advice = "read the examples; where source and target are not translations of each other, correct or drop the rows"
+    yield from about_rows("length ratio", table, "target", rows, text, advice, note=note)
 
 
 def learn_tokenizers(table: Table, settings: Settings, *, has_valid: bool) -> tuple[Tokenizer, Tokenizer]:
@@ -69,32 +67,23 @@ def find_in_tokens(table: Table, side: Side, tokenizer: Tokenizer, limit: int) -
             lengths[row] = len(ids)
             if unk_id in ids:
                 unknown.append(row)
-    yield from about_rows(
-        "too long",
-        table,
-        side,
-        _longest_first(np.flatnonzero(lengths > limit), lengths),
-        f"have a {side} of more than {limit:,} {kind}, the limit data.max_{side}_length; training leaves them out",
-        "a higher limit keeps them, and needs more memory; or split these texts in the table",
-        f"--set data.max_{side}_length={lengths.max()}",
-        lambda row: f"{lengths[row]:,} {kind}",
-    )
+    too_long = _longest_first(np.flatnonzero(lengths > limit), lengths)
+    text = f"have a {side} of more than {limit:,} {kind}, the limit data.max_{side}_length; training leaves them out"
+    advice = "a higher limit keeps them, and needs more memory; or split these texts in the table"
+    option = f"--set data.max_{side}_length={lengths.max()}"
+    yield from about_rows("too long", table, side, too_long, text, advice, option, lambda i: f"{lengths[i]:,} {kind}")
 
     def note(row: int) -> str:
         pieces = list(dict.fromkeys(tokenizer.unknown(getattr(table.pairs[row], side))))
         return ", ".join(describe(piece) if len(piece) == 1 else repr(piece[:40]) for piece in pieces[:4])
 
-    yield from about_rows(
-        "unknown tokens",
-        table,
-        side,
-        unknown,
-        f"have a {side} with {'words' if kind == 'words' else 'characters'} that have no token",
+    text = f"have a {side} with {'words' if kind == 'words' else 'characters'} that have no token"
+    advice = (
         "they are read as <unk> in a source and can never be in an answer: correct them in the table, train on more "
-        "rows that have them, or use tokens that represent every text",
-        f"--set tokens.{side}.kind=bytes",
-        note,
+        "rows that have them, or use tokens that represent every text"
     )
+    option = f"--set tokens.{side}.kind=bytes"
+    yield from about_rows("unknown tokens", table, side, unknown, text, advice, option, note)
 
 
 def _longest_first(rows: NDArray[np.intp], lengths: NDArray[Any]) -> list[int]:

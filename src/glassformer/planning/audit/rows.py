@@ -25,11 +25,6 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')  # a cell in the quotes of CSV
 _AROUND = " \t\r\n\ufeff"  # what is left out when a cell is compared with a name: white space, byte order marks
 
 
-def composed(table: Table) -> list[Pair]:
-    """Return the pairs of a table in NFC, the form in which texts are compared."""
-    return [Pair(nfc(source), nfc(target)) for source, target in table.pairs]
-
-
 def mean_words(texts: Sequence[str]) -> float:
     """Return the mean number of words of the first 10,000 texts."""
     sampled = texts[:10_000]
@@ -41,117 +36,87 @@ def find_left_out(table: Table) -> Iterator[Finding]:
     entries = [entry for entry in table.ledger.entries if entry.reason not in CLEANED]
     if not entries:
         return
+    count, total = len(entries), table.ledger.read
     reasons = Counter(str(entry.reason) for entry in entries)
-    named = ", ".join(f"{count:,} × {reason}" for reason, count in reasons.items())
-    yield Finding(
-        "rows left out",
-        table.path,
-        None,
-        len(entries),
-        table.ledger.read,
-        rows_that(len(entries), table.ledger.read, f"are left out: {named}"),
-        "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run",
-        None,
-        tuple(
-            Example(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail)))
-            for entry in entries[:N_EXAMPLES]
-        ),
-    )
+    named = ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
+    text = rows_that(count, total, f"are left out: {named}")
+    advice = "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run"
+    first = entries[:N_EXAMPLES]
+    examples = (Example(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail))) for entry in first)
+    yield Finding("rows left out", table.path, None, count, total, text, advice, None, tuple(examples))
 
 
 def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
     """Yield a finding for rows whose source has several targets. `groups` are those of the pairs of the table."""
     sources = counted(groups.n_contradictory_sources, "source")
-    others = dict(groups.first_contradictions(N_EXAMPLES))
+    other_rows = dict(groups.first_contradictions(N_EXAMPLES))
 
     def note(index: int) -> str:
-        other = others[index]
+        other = other_rows[index]
         return f"{table.row_name(other)} has another target: {shortened(table.pairs[other].target)!r}"
 
-    return about_rows(
-        "contradictions",
-        table,
-        None,
-        list(others),
-        f"have a source with several targets ({sources}); with one right answer a row, exact match cannot exceed "
-        f"{100 * groups.best_exact_match:.2f} %",
+    best = f"exact match cannot exceed {100 * groups.best_exact_match:.2f} %"
+    text = f"have a source with several targets ({sources}); with one right answer a row, {best}"
+    advice = (
         "if all targets are right, nothing: evaluate accepts any of them (--no-group scores every row by itself); "
-        "if some are wrong, correct the table, or train on the most frequent target of each source only",
-        "--set data.drop_contradictions=true",
-        note,
-        groups.n_contradictions,
+        "if some are wrong, correct the table, or train on the most frequent target of each source only"
     )
+    option, rows, count = "--set data.drop_contradictions=true", list(other_rows), groups.n_contradictions
+    return about_rows("contradictions", table, None, rows, text, advice, option, note, count)
 
 
 def find_duplicates(table: Table, groups: Groups) -> Iterator[Finding]:
     """Yield a finding for pairs that repeat an earlier one. `groups` are those of the pairs of the table."""
-    return about_rows(
-        "duplicates",
-        table,
-        None,
-        np.flatnonzero(groups.is_repetition).tolist(),
-        "repeat an earlier row, source and target",
-        "training counts a repeated row as often as it occurs; drop repeated rows unless their frequency matters",
-        "--set data.drop_duplicates=true",
-        lambda index: f"the same as {table.row_name(groups.first_equal(index))}",
-    )
+
+    def note(index: int) -> str:
+        return f"the same as {table.row_name(groups.first_equal(index))}"
+
+    rows = np.flatnonzero(groups.is_repetition).tolist()
+    text = "repeat an earlier row, source and target"
+    advice = "training counts a repeated row as often as it occurs; drop repeated rows unless their frequency matters"
+    return about_rows("duplicates", table, None, rows, text, advice, "--set data.drop_duplicates=true", note)
 
 
 def find_copies(table: Table) -> Iterator[Finding]:
     """Yield a finding for rows of prose whose target equals the source: they may not be translated."""
     sources = texts_of_side(table, "source", features=False)
-    found = [row for row, pair in enumerate(table.pairs) if sources[row] == pair.target]
-    is_suspect = mean_words(sources) >= PROSE_WORDS and COPIES_IN_PROSE < len(found) / len(sources) < 0.5
-    return about_rows(
-        "copies",
-        table,
-        None,
-        found if is_suspect else (),
-        "have a target that equals the source",
-        "in a translation these are often rows that were not translated: remove them from the table",
-    )
+    rows = [row for row, pair in enumerate(table.pairs) if sources[row] == pair.target]
+    is_suspect = mean_words(sources) >= PROSE_WORDS and COPIES_IN_PROSE < len(rows) / len(sources) < 0.5
+    text = "have a target that equals the source"
+    advice = "in a translation these are often rows that were not translated: remove them from the table"
+    return about_rows("copies", table, None, rows if is_suspect else (), text, advice)
 
 
-def find_overlap(known: Table, held: Table, purpose: str, known_purpose: str = "train") -> Iterator[Finding]:
-    """Yield findings for pairs and sources of a held-out table that another one has.
+def find_overlap(other: Table, held: Table, purpose: str, known_purpose: str = "train") -> Iterator[Finding]:
+    """Yield findings for pairs and sources, in NFC, of a held-out table that another one has.
 
     `purpose` is that of the held-out table ("validate", "test"), `known_purpose` that of the other.
     """
-    pairs, held_pairs = composed(known), composed(held)
+    pairs, held_pairs = ([Pair(nfc(x), nfc(y)) for x, y in table.pairs] for table in (other, held))
     sources = {pair.source for pair in held_pairs}
     first: dict[str | Pair, int] = {}  # the first row of the other table with a pair or a source
     for row, pair in enumerate(pairs):
         if pair.source in sources:
             first.setdefault(pair.source, row)
             first.setdefault(pair, row)
-    rows = [row for row, pair in enumerate(held_pairs) if pair in first]
-    others = [row for row, pair in enumerate(held_pairs) if pair not in first and pair.source in first]
+    same_pair = [row for row, pair in enumerate(held_pairs) if pair in first]
+    same_source = [row for row, pair in enumerate(held_pairs) if pair not in first and pair.source in first]
     advice = (
         f"remove these rows from the table to {purpose} on, or from the one to {known_purpose} on; "
         "glassformer split writes parts without a shared source, and without --valid training holds out such rows"
     )
 
-    def name(index: int) -> str:
-        return f"row {known.rows[index]} of {known.file(index)}"
+    def note(row: int) -> str:
+        pair = held_pairs[row]
+        index, what = (first[pair], "the same") if pair in first else (first[pair.source], "this source")
+        return f"row {other.rows[index]} of {other.file(index)} has {what}"
 
-    yield from about_rows(
-        "pair overlap",
-        held,
-        None,
-        rows,
-        f"are in the table to {known_purpose} on as well, source and target",
-        f"a score counts answers that were memorized: {advice}",
-        note=lambda row: f"{name(first[held_pairs[row]])} has the same",
-    )
-    yield from about_rows(
-        "source overlap",
-        held,
-        "source",
-        others,
-        f"have a source that the table to {known_purpose} on has with another target",
-        f"{advice}; nothing, if sources repeat by nature",
-        note=lambda row: f"{name(first[held_pairs[row].source])} has this source",
-    )
+    text = f"are in the table to {known_purpose} on as well, source and target"
+    memorized = f"a score counts answers that were memorized: {advice}"
+    yield from about_rows("pair overlap", held, None, same_pair, text, memorized, note=note)
+    text = f"have a source that the table to {known_purpose} on has with another target"
+    by_nature = f"{advice}; nothing, if sources repeat by nature"
+    yield from about_rows("source overlap", held, "source", same_source, text, by_nature, note=note)
 
 
 # Read otherwise than meant: row numbers, headers or quotes as text
@@ -175,27 +140,18 @@ def has_row_numbers(table: Table, side: Side) -> bool:
 
 def find_row_numbers(table: Table, side: Side) -> Iterator[Finding]:
     """Yield a finding for a side that is probably an index, such as the one that pandas writes."""
-    return about_rows(
-        "row numbers",
-        table,
-        side,
-        range(len(table.pairs) if has_row_numbers(table, side) else 0),
-        f"have a {side} that is one more than in the row before, probably an index: choose the columns with --source "
-        "and --target",
-        "choose other columns; if the numbers are meant, as in 7 → seven, nothing",
-    )
+    rows = range(len(table.pairs) if has_row_numbers(table, side) else 0)
+    columns = "probably an index: choose the columns with --source and --target"
+    text = f"have a {side} that is one more than in the row before, {columns}"
+    advice = "choose other columns; if the numbers are meant, as in 7 → seven, nothing"
+    return about_rows("row numbers", table, side, rows, text, advice)
 
 
 def find_headers(table: Table) -> Iterator[Finding]:
     """Yield a finding for rows that repeat the header, as in a file that was made of several."""
-    return about_rows(
-        "repeated headers",
-        table,
-        None,
-        header_rows(table),
-        "repeat the header: source and target are the names of their columns",
-        "remove these rows; several files with a header each are read as one table from a folder or a pattern",
-    )
+    text = "repeat the header: source and target are the names of their columns"
+    advice = "remove these rows; several files with a header each are read as one table from a folder or a pattern"
+    return about_rows("repeated headers", table, None, header_rows(table), text, advice)
 
 
 def header_rows(table: Table) -> list[int]:
@@ -218,14 +174,8 @@ def find_quoted(table: Table, side: Side) -> Iterator[Finding]:
     """Yield a finding for cells of TSV in the quotes of CSV: with doubled quotes inside, or all cells of a side."""
     texts = [getattr(pair, side) for pair in table.pairs] if table.format == "TSV" else []
     quoted = [[cell for cell in split(text) if _QUOTED.fullmatch(cell)] for text in texts]
-    found: Sequence[int] = [row for row, cells in enumerate(quoted) if any('""' in cell[1:-1] for cell in cells)]
+    rows: Sequence[int] = [row for row, cells in enumerate(quoted) if any('""' in cell[1:-1] for cell in cells)]
     if all(len(cells) == len(split(text)) for cells, text in zip(quoted, texts, strict=True)):
-        found = range(len(texts))
-    return about_rows(
-        "quoted cells",
-        table,
-        side,
-        found,
-        f"have a {side} in double quotes as in CSV; in TSV a quote is text, and the model learns it",
-        "save the table as TSV without quotes, or as CSV",
-    )
+        rows = range(len(texts))
+    text = f"have a {side} in double quotes as in CSV; in TSV a quote is text, and the model learns it"
+    return about_rows("quoted cells", table, side, rows, text, "save the table as TSV without quotes, or as CSV")

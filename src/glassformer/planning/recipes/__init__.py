@@ -24,12 +24,8 @@ def find_recipe(text: str) -> Path:
     if text and path.exists() and not path.is_dir():
         return path
     if text not in recipes:
-        raise SettingsError(
-            "there is no recipe with this name, and no such file",
-            got=repr(text),
-            expected="a TOML file or a name",
-            hint=nearest(text, recipes),
-        )
+        what, expected = "there is no recipe with this name, and no such file", "a TOML file or a name"
+        raise SettingsError(what, got=repr(text), expected=expected, hint=nearest(text, recipes))
     return recipes[text]
 
 

@@ -84,27 +84,24 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         except (tomllib.TOMLDecodeError, RecursionError):
             pass
         except ValueError:
-            raise SettingsError(
-                f"the setting {path.strip()!r} cannot take this value",
-                got=quoted(text.strip()),
-                expected="a number of fewer digits",
-            ) from None
+            what, expected = f"the setting {path.strip()!r} cannot take this value", "a number of fewer digits"
+            raise SettingsError(what, got=quoted(text.strip()), expected=expected) from None
         parsed = merge(parsed, _branch(keys, value))
     return parsed
 
 
 def _check_path(keys: Sequence[str]) -> None:
     """Raise SettingsError unless the keys lead from Settings to a single field."""
-    name, known = ".".join(keys), all_settings()
-    if name in known:
+    name, settings = ".".join(keys), all_settings()
+    if name in settings:
         return
-    if near := [full for full in known if full.startswith(f"{name}.") or name.startswith(f"{full}.")]:
+    if near := [full for full in settings if full.startswith(f"{name}.") or name.startswith(f"{full}.")]:
         raise SettingsError(f"{quoted(name)} is not a single setting", hint=nearest(name, near))
-    near = [full for full in known if full.rpartition(".")[2] == keys[-1] or spaced(keys[-1]) in synonyms(full)]
+    near = [full for full in settings if full.rpartition(".")[2] == keys[-1] or spaced(keys[-1]) in synonyms(full)]
     section = name
     while not near:
         section = section.rpartition(".")[0]
-        near = [full for full in known if full.startswith(section)]
+        near = [full for full in settings if full.startswith(section)]
     raise SettingsError(f"there is no setting {quoted(name)}", hint=nearest(name, near))
 
 
@@ -145,12 +142,12 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises SettingsError for an unknown name.
     """
-    found: dict[str, Any] = {}
+    branch: dict[str, Any] = {}
     for name, value in overrides.items():
-        found = merge(found, _branch(name.split("."), value))
-    for keys, _ in _leaves(found):
+        branch = merge(branch, _branch(name.split("."), value))
+    for keys, _ in _leaves(branch):
         _check_path(keys)
-    return found
+    return branch
 
 
 def _branch(keys: Sequence[str], value: Any) -> dict[str, Any]:
