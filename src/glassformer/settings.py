@@ -168,6 +168,10 @@ class TokenSettings(_Frozen):
         return self
 
 
+def _head_width(settings: dict[str, int]) -> int:
+    return max(1, settings.get("d_model", 512) // settings.get("n_heads", 8))
+
+
 class ModelSettings(_Frozen):
     """The Transformer. `ModelSettings()` is the base model of the paper (table 3)."""
 
@@ -177,12 +181,10 @@ class ModelSettings(_Frozen):
     d_ff: Width = _setting(2048, "inner width of the feed-forward network")
     n_heads: Width = _setting(8, "number of attention heads")
     d_k: Width = Field(
-        default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
-        description="width of a query and a key in one head; unset: d_model / n_heads",
+        default_factory=_head_width, description="width of a query and a key in one head; unset: d_model / n_heads"
     )
     d_v: Width = Field(
-        default_factory=lambda data: max(1, data.get("d_model", 512) // data.get("n_heads", 8)),
-        description="width of a value in one head; unset: d_model / n_heads",
+        default_factory=_head_width, description="width of a value in one head; unset: d_model / n_heads"
     )
     n_encoder_layers: Depth = _setting(6, "number of encoder layers")
     n_decoder_layers: Depth = _setting(6, "number of decoder layers")
@@ -302,16 +304,15 @@ class DecodingSettings(_Frozen):
         """
         if not changes:
             return self
-        given = DecodingSettings(**{**changes, "do_sample": True}).model_dump(include=set(changes))
-        given |= {name: value for name, value in changes.items() if name == "do_sample"}
-        chosen = self.model_dump() | given
-        n_beams, n_answers = chosen["num_beams"], chosen["num_return_sequences"]
-        if n_answers > n_beams and not chosen["do_sample"]:
-            if "num_beams" not in given:
-                chosen["num_beams"] = n_answers
-            elif "num_return_sequences" not in given:
-                chosen["num_return_sequences"] = n_beams
-        return DecodingSettings(**chosen)
+        valid = DecodingSettings(**{**changes, "do_sample": True}).model_dump(include=set(changes) - {"do_sample"})
+        values = self.model_dump() | dict(changes) | valid
+        n_beams, n_answers = values["num_beams"], values["num_return_sequences"]
+        if n_answers > n_beams and not values["do_sample"]:
+            if "num_beams" not in changes:
+                values["num_beams"] = n_answers
+            elif "num_return_sequences" not in changes:
+                values["num_return_sequences"] = n_beams
+        return DecodingSettings(**values)
 
 
 class Settings(_Frozen):
@@ -364,14 +365,14 @@ class Settings(_Frozen):
 
 def all_settings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
     """Return full name -> description of every setting, in order."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            found |= all_settings(inner, f"{prefix}{name}.")
+            descriptions |= all_settings(inner, f"{prefix}{name}.")
         else:
-            found[prefix + name] = field.description or ""
-    return found
+            descriptions[prefix + name] = field.description or ""
+    return descriptions
 
 
 # The paper's models (table 3)

@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import NAMES
 from benchmarks.peers import TorchTransformer, make_marian
-from benchmarks.report import rows_of
 from benchmarks.tasks import draw_pairs, plan_pairs
 from benchmarks.training import table_of
 from benchmarks.turns import Record
@@ -36,7 +35,7 @@ def test_drawn_pairs_have_the_lengths_and_the_vocabulary_that_were_requested() -
     assert np.corrcoef(lengths.T)[0, 1] > 0.7
 
 
-@pytest.mark.parametrize("peer", ["nn.Transformer", "MarianMT"])
+@pytest.mark.parametrize("peer", ["nn.Transformer", pytest.param("MarianMT", marks=pytest.mark.medium)])
 @pytest.mark.filterwarnings("ignore")  # of what transformers says about itself when it is imported
 def test_a_peer_has_the_trained_parameters_of_our_model(peer: str) -> None:
     """`nn.Transformer` has two norms more, at the ends of its stacks."""
@@ -62,10 +61,6 @@ def test_the_table_of_training_compares_round_by_round_and_says_who_is_absent() 
         "| b | 225 [150, 300] | 338 [225, 450] | 1 |",
         "| c | 65 [30, 100] | 98 [45, 150] | 4.00 [3.00, 5.00] |",
     ]
-
-
-def test_a_short_row_of_a_table_is_filled_up() -> None:
-    assert rows_of(["", "x"], [["one"]]) == "|  | x |\n| --- | ---: |\n| one |  |\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

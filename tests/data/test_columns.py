@@ -23,6 +23,8 @@ from tests.cases import PAIRS
 NAMES = st.text(st.characters(categories=("L", "N", "Zs")), min_size=1, max_size=8).filter(
     lambda name: name == name.strip() and not name.isdigit()
 )
+X, Y = map(list, zip(*PAIRS, strict=True))
+NUMBERS = [str(row) for row in range(len(PAIRS))]
 INDEX = st.sampled_from([None, "", "id", "Unnamed: 0", "__index_level_0__"])
 
 
@@ -34,7 +36,7 @@ def written(columns: list[tuple[str, list[str]]], *, header: bool = True) -> str
     return text.getvalue()
 
 
-def read(folder: str, text: str, like: Table | None = None, **data: object) -> Table:
+def read(folder: str | Path, text: str, like: Table | None = None, **data: object) -> Table:
     path = Path(folder) / "a.csv"
     path.write_text(text, encoding="utf-8")
     return read_table(path, DataSettings(**data), None if like is None else like.taken)
@@ -45,7 +47,7 @@ def headers(draw: st.DrawFn) -> tuple[list[tuple[str, list[str]]], list[tuple[st
     """Columns to train on, those to evaluate on, and the names of source and target in the first."""
     names = draw(st.lists(NAMES, min_size=2, max_size=5, unique_by=str.casefold))
     source, target = draw(st.permutations(names))[:2]
-    texts = dict(zip((source, target), map(list, zip(*PAIRS, strict=True)), strict=True))
+    texts = {source: X, target: Y}
 
     def table(change: st.SearchStrategy[str]) -> list[tuple[str, list[str]]]:
         columns = [
@@ -53,7 +55,7 @@ def headers(draw: st.DrawFn) -> tuple[list[tuple[str, list[str]]], list[tuple[st
         ]
         columns = draw(st.permutations(columns))
         index = draw(INDEX)
-        return columns if index is None else [(index, [str(row) for row in range(len(PAIRS))]), *columns]
+        return columns if index is None else [(index, NUMBERS), *columns]
 
     # Folding is compared, and not every letter has the same folded form in capitals.
     changes = [
@@ -64,7 +66,7 @@ def headers(draw: st.DrawFn) -> tuple[list[tuple[str, list[str]]], list[tuple[st
     return table(st.just(str)), table(st.sampled_from(changes)), source, target
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(headers())
 def test_what_was_trained_is_what_is_evaluated(drawn):
     trained, evaluated, source, target = drawn
@@ -78,16 +80,16 @@ def test_what_was_trained_is_what_is_evaluated(drawn):
             read(folder, written(without), like=table)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from([("source", "target"), *ROLE_PAIRS]), st.data())
 def test_usual_names_are_found_in_any_order_and_case_beside_other_columns(names, data):
     others = data.draw(st.lists(NAMES, max_size=2, unique_by=str.casefold))
     known = {name for pair in (("source", "target"), *ROLE_PAIRS, *KIND_PAIRS) for name in pair}
     others = [name for name in others if name.casefold() not in known]
-    columns = [*zip(names, map(list, zip(*PAIRS, strict=True)), strict=True)]
+    columns = [*zip(names, (X, Y), strict=True)]
     columns += [(name, [f"{name}{row % 3}" for row in range(len(PAIRS))]) for name in others]
     index = data.draw(INDEX)
-    columns += [] if index is None else [(index, [str(row) for row in range(len(PAIRS))])]
+    columns += [] if index is None else [(index, NUMBERS)]
     change = data.draw(st.sampled_from([str, str.upper, str.capitalize]))
     shuffled = data.draw(st.permutations([(change(name), cells) for name, cells in columns]))
     with tempfile.TemporaryDirectory() as folder:
@@ -95,71 +97,50 @@ def test_usual_names_are_found_in_any_order_and_case_beside_other_columns(names,
 
 
 @pytest.mark.parametrize(("first", "second"), KIND_PAIRS)
-def test_names_of_kinds_are_read_in_their_order(first, second):
-    x, y = map(list, zip(*PAIRS, strict=True))
-    with tempfile.TemporaryDirectory() as folder:
-        assert read(folder, written([(first, x), ("note", x), (second, y)])).pairs == PAIRS
-        assert read(folder, written([(second, x), (first, y)])).pairs == PAIRS  # two columns, in their order
-        with pytest.raises(ColumnError, match="which of its 3 columns"):
-            read(folder, written([(second, x), ("note", x), (first, y)]))
+def test_names_of_kinds_are_read_in_their_order(tmp_path, first, second):
+    assert read(tmp_path, written([(first, X), ("note", X), (second, Y)])).pairs == PAIRS
+    assert read(tmp_path, written([(second, X), (first, Y)])).pairs == PAIRS  # two columns, in their order
+    with pytest.raises(ColumnError, match="which of its 3 columns"):
+        read(tmp_path, written([(second, X), ("note", X), (first, Y)]))
 
 
-def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_not_say_otherwise():
-    x, y = map(list, zip(*PAIRS, strict=True))
-    with tempfile.TemporaryDirectory() as folder:
-        trained = read(folder, written([("word", x), ("pron", y)]))
-        by_position = read(folder, written([("Wort", x), ("Laute", y)]), like=trained, header="yes")
-        assert by_position.pairs == PAIRS
-        assert by_position.notes == (
-            "the columns of the training are read by position, 0, 1: the table has none of their names",
-        )
-        with pytest.raises(ColumnError, match="does not have the columns"):
-            read(folder, written([("target", y), ("source", x)]), like=trained)
-        headless = read(folder, written([("", x), ("", y)], header=False))
-        assert headless.labels == ("column 0", "column 1")
-        assert read(folder, written([("id", x), ("target", y), ("source", x)]), like=headless).pairs == PAIRS
+def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_not_say_otherwise(tmp_path):
+    trained = read(tmp_path, written([("word", X), ("pron", Y)]))
+    by_position = read(tmp_path, written([("Wort", X), ("Laute", Y)]), like=trained, header="yes")
+    assert by_position.pairs == PAIRS
+    note = "the columns of the training are read by position, 0, 1: the table has none of their names"
+    assert by_position.notes == (note,)
+    with pytest.raises(ColumnError, match="does not have the columns"):
+        read(tmp_path, written([("target", Y), ("source", X)]), like=trained)
+    headless = read(tmp_path, written([("", X), ("", Y)], header=False))
+    assert headless.labels == ("column 0", "column 1")
+    assert read(tmp_path, written([("id", X), ("target", Y), ("source", X)]), like=headless).pairs == PAIRS
 
 
 @pytest.mark.parametrize("names", [("target", "gold"), ("source", "gold"), ("gold", "source"), ("gold", "Target")])
-def test_a_header_with_one_of_the_names_is_a_header_and_lacks_the_other(names):
-    x, y = map(list, zip(*PAIRS, strict=True))
-    with tempfile.TemporaryDirectory() as folder:
-        trained = read(folder, written([("source", x), ("target", y)]))
-        with pytest.raises(ColumnError, match="does not have the columns of the training"):
-            read(folder, written([(names[0], y), (names[1], x)]), like=trained)
+def test_a_header_with_one_of_the_names_is_a_header_and_lacks_the_other(tmp_path, names):
+    trained = read(tmp_path, written([("source", X), ("target", Y)]))
+    with pytest.raises(ColumnError, match="does not have the columns of the training"):
+        read(tmp_path, written([(names[0], Y), (names[1], X)]), like=trained)
 
 
-@pytest.mark.parametrize(
-    "names", [("", "word"), ("Unnamed: 0", "word"), ("id", "source"), ("id", "word"), ("ID", "Wort")]
-)
-def test_the_numbers_of_rows_are_never_one_of_two_columns(names):
-    x = [pair[0] for pair in PAIRS]
-    with tempfile.TemporaryDirectory() as folder, pytest.raises(ColumnError, match="which of its 2 columns"):
-        read(folder, written([(names[0], [str(row) for row in range(len(x))]), (names[1], x)]))
-
-
-def test_numbers_that_have_a_name_are_a_source_beside_one_column():
-    numbers, words = [str(row) for row in range(len(PAIRS))], [pair[1] for pair in PAIRS]
-    with tempfile.TemporaryDirectory() as folder:
-        assert read(folder, written([("number", numbers), ("words", words)])).sources == numbers
+@pytest.mark.parametrize("names", [("", "word"), ("Unnamed: 0", "word"), ("id", "source"), ("ID", "Wort")])
+def test_the_numbers_of_rows_are_never_one_of_two_columns_unless_they_have_a_name(tmp_path, names):
+    with pytest.raises(ColumnError, match="which of its 2 columns"):
+        read(tmp_path, written([(names[0], NUMBERS), (names[1], X)]))
+    assert read(tmp_path, written([("number", NUMBERS), ("words", Y)])).sources == NUMBERS
 
 
 @pytest.mark.parametrize("mark", ["# ", "// ", "% ", "#"])
-def test_text_that_begins_as_a_comment_does_is_text(mark):
-    rows = [(f"{mark}{x}", y) for x, y in PAIRS[:3]] + PAIRS[3:]
-    with tempfile.TemporaryDirectory() as folder:
-        text = written([("", [x for x, _ in rows]), ("", [y for _, y in rows])], header=False)
-        assert read(folder, text).pairs == rows
+def test_text_that_begins_as_a_comment_does_is_text(tmp_path, mark):
+    sources = [f"{mark}{x}" for x in X[:3]] + X[3:]
+    assert read(tmp_path, written([("", sources), ("", Y)], header=False)).sources == sources
 
 
 def test_a_folder_in_which_some_files_have_a_header_is_split_without_a_loss(tmp_path):
     folder = tmp_path / "tables"
     folder.mkdir()
-    columns = [
-        ("id", [str(row) for row in range(len(PAIRS))]),
-        ("word", [x for x, _ in PAIRS]),
-        ("pron", [y for _, y in PAIRS]),
-    ]
+    columns = [("id", NUMBERS), ("word", X), ("pron", Y)]
     (folder / "a.csv").write_text(written([(name, cells[:20]) for name, cells in columns]))
     (folder / "b.csv").write_text(written([(name, cells[20:]) for name, cells in columns], header=False))
     table = read_table(folder, DataSettings())

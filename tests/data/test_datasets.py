@@ -15,26 +15,22 @@ ALL_DAYS = 2000 * 365 + 500 - 15
 
 
 def test_every_day_of_some_years_has_two_notations(monkeypatch):
-    monkeypatch.setattr(datasets, "FIRST_YEAR", 1845)
+    monkeypatch.setattr(datasets, "FIRST_YEAR", 1890)
     monkeypatch.setattr(datasets, "LAST_YEAR", 2000)
-    first, last = datetime.date(1845, 1, 1), datetime.date(2000, 12, 31)
+    first, last = datetime.date(1890, 1, 1), datetime.date(2000, 12, 31)
     days = [first + datetime.timedelta(n) for n in range((last - first).days + 1)]
-    assert len(days) == 156 * 365 + 38  # of the 39 years that 4 divides, 1900 is no leap year
+    assert len(days) == 111 * 365 + 27  # of the 28 years that 4 divides, 1900 is no leap year
     rows = dict(dates(len(days), seed=0))
     assert rows == {day.isoformat(): f"{calendar.month_name[day.month]} {day.day}, {day.year}" for day in days}
 
 
-def test_the_days_are_spread_over_the_centuries_and_in_no_order():
+def test_the_days_are_spread_over_the_centuries_in_an_order_of_the_seed():
     years = [int(iso[:4]) for iso, _ in dates(20_000, seed=3)]
     for century in range(1000, 3000, 100):
         assert 850 <= sum(century <= year < century + 100 for year in years) <= 1150
     assert (min(years), max(years)) == (1000, 2999)
     assert years != sorted(years)
-
-
-def test_the_same_seed_gives_the_same_table():
-    assert dates(50, seed=7) == dates(50, seed=7)
-    assert dates(50, seed=7) != dates(50, seed=8)
+    assert dates(50, seed=7) == dates(50, seed=7) != dates(50, seed=8)
 
 
 def test_more_rows_than_days_is_an_error():

@@ -57,7 +57,6 @@ def by_the_csv_module(text: str) -> list[tuple[str, ...]]:
 
 LARGE_CELLS = {
     "one more": "x" * (MODULE_LIMIT + 1),
-    "lines that look like rows": f"a,b{'x' * 60}\n" * 2_200,
     "lines that end in \\r\\n": f"a,b{'x' * 60}\r\n" * 2_200,
     "doubled quotes": f'say "yes", "no{"x" * 60}"\n' * 1_800,
     "nothing but quotes": '"' * 140_000,
@@ -97,7 +96,7 @@ large = st.builds(lambda cell, times: cell * times, cells, st.sampled_from([1, 1
 tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(tables, st.booleans())
 def test_all_rows_of_a_valid_table_are_kept_except_those_that_are_too_long(rows, all_quoted):
     quoting, end = (csv.QUOTE_ALL, "\n") if all_quoted else (csv.QUOTE_MINIMAL, "\r\n")
@@ -117,7 +116,7 @@ plain = st.text("ab é", min_size=1, max_size=9)
 damage = st.sampled_from(['"', 'x,"', 'x,"y', '"x,y', 'x,"""', 'x,""""y', 'x,"y"z'])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(plain, plain) | damage, min_size=1, max_size=40), st.sampled_from([5, 30, 2**24]))
 def test_every_line_is_a_row_or_in_a_row_or_in_a_damaged_one(rows, limit):
     """Whatever is wrong, and wherever memory ends: no line is left out, none is read as two rows."""
@@ -149,11 +148,11 @@ from glassformer.data import delimited
 from glassformer.data.lines import Lines
 
 for text in (
-    '"a\\n' * 50_000,  # an unclosed quote in every line
-    ('"a\\n' + 'b,""\\n' * 99) * 500,  # in every hundredth
-    ('x,' + 3 * '"' + '\\n') * 50_001,  # three quotes in every line
-    'x,"y"z\\n' * 50_000,  # text after a closing quote in every line
-    '"' * 500_001,
+    '"a\\n' * 20_000,  # an unclosed quote in every line
+    ('"a\\n' + 'b,""\\n' * 99) * 200,  # in every hundredth
+    ('x,' + 3 * '"' + '\\n') * 20_001,  # three quotes in every line
+    'x,"y"z\\n' * 20_000,  # text after a closing quote in every line
+    '"' * 200_001,
 ):
     for delimited.MAX_ROW_CHARACTERS in (60, 2**24):
         rows = list(delimited.csv_rows(Lines(io.BytesIO(text.encode()), "a.csv", lone_cr=True), []))
@@ -164,4 +163,4 @@ for text in (
 @pytest.mark.medium
 def test_time_grows_no_faster_than_the_file():
     """Twice or three times the work of reading would do; a quadratic one would take many minutes."""
-    subprocess.run([sys.executable, "-c", PATHOLOGICAL], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", PATHOLOGICAL], check=True, timeout=50)

@@ -166,7 +166,7 @@ def test_a_table_written_by_hand_loses_no_row(tmp_path, name):
     check(path, ALL, tmp_path / "cleaned")
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(drawn, CLEANING)
 def test_a_table_that_is_drawn_loses_no_row(files, chosen):
     with tempfile.TemporaryDirectory() as folder:

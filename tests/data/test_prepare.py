@@ -48,12 +48,13 @@ def test_a_row_keeps_its_own_number_when_earlier_rows_were_left_out(tmp_path):
     assert (table.ledger.read, table.ledger.kept, len(table.ledger.entries)) == (6, 4, 2)
 
 
-def test_rows_of_a_validation_table_are_accounted_for_too():
-    valid = as_table([("a", "b"), ("a" * 9, "b"), ("c", "d")])
+def test_rows_of_a_validation_table_are_accounted_for_too_and_teach_no_tokens():
+    valid = as_table([("a", "b"), ("a" * 9, "b"), ("z", "d")])
     prepared = prepare(as_table([("a", "b"), ("c", "d")]), settings(data={"max_source_length": 8}), valid)
     assert (prepared.ledger.read, prepared.ledger.kept) == (5, 4)
-    assert prepared.data.train_rows + prepared.data.valid_rows == 4
-    assert prepared.valid_pairs == [("a", "b"), ("c", "d")]
+    assert (len(prepared.train), prepared.data.train_rows, prepared.data.valid_rows) == (2, 2, 2)
+    assert prepared.valid_pairs == [("a", "b"), ("z", "d")]
+    assert prepared.source_tokenizer.unknown("z") == ["z"]
 
 
 def test_tokens_are_learned_from_the_rows_of_training_alone():
@@ -64,14 +65,6 @@ def test_tokens_are_learned_from_the_rows_of_training_alone():
         assert prepared.source_tokenizer.unknown(pair.source) == [pair.source]
         assert prepared.target_tokenizer.unknown(pair.target) == [pair.target]
     assert len(prepared.source_tokenizer.vocabulary.ordinary) == 45
-
-
-def test_a_validation_table_teaches_no_tokens_and_holds_no_rows_back():
-    valid = as_table([("z", "y")])
-    prepared = prepare(as_table(dates(30, seed=1)), settings(), valid)
-    assert len(prepared.train) == 30
-    assert prepared.source_tokenizer.unknown("z") == ["z"]
-    assert prepared.valid_pairs == valid.pairs
 
 
 def test_the_counts_of_tokens_are_those_of_the_rows_of_training():

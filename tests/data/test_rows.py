@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from glassformer.data.rows import PLAIN, open_columns, open_lines
-from glassformer.errors import TableError
 from glassformer.settings import DataSettings
 
 
@@ -74,11 +73,6 @@ def test_the_first_line_of_a_stream_decides_its_format(content, format_name):
     with open_columns(io.BytesIO(content), [0], DataSettings(header="no")) as opened:
         assert opened.format == format_name
         assert len(list(opened.rows)) == 1
-
-
-def test_an_empty_stream_is_an_error():
-    with pytest.raises(TableError, match="has no rows"), open_columns(io.BytesIO(), [0], DataSettings()):
-        pass
 
 
 def test_an_error_of_whoever_uses_the_rows_is_not_one_of_the_table(tmp_path):

@@ -14,7 +14,7 @@ from glassformer.data.tables import Pair
 from glassformer.errors import ModelFileError, TableError
 from glassformer.storage.container import write_tensors
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 # Held-out rows
 
@@ -128,7 +128,7 @@ def held_by_text(sources: list[str], fraction: float, max_rows: int, seed: int) 
     return sorted(held or min(listed, key=len))
 
 
-@settings(max_examples=200, deadline=None)
+@quick
 @given(
     st.lists(st.sampled_from([*"abcdefgh", "\u00e9", "e\u0301"]), max_size=80),
     st.sampled_from([0.0, 0.01, 0.1, 0.5, 0.9]) | st.floats(0, 0.99),

@@ -149,7 +149,7 @@ hostile = st.text(
 hostile_rows = st.lists(st.tuples(hostile, hostile), min_size=1, max_size=6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.text('",\r\nab ', max_size=24) | st.text('",\r\nab \x0b\x0c\x1c\x85\u2028\ufeff', min_size=1, max_size=24))
 def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
     try:
@@ -164,7 +164,7 @@ def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
         assert read_column(path, 0, HEADLESS).cells == [row[0] if row else "" for row in oracle]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(hostile_rows, st.booleans())
 def test_cells_of_other_formats_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(put(folder, "pairs.jsonl", jsonl_bytes(rows, ascii_only))) == rows

@@ -59,17 +59,6 @@ def test_tokens_are_padded_to_their_places_with_zeros_between(lengths: list[int]
     assert visible.tolist() == [[token > 0 for token in line] for line in expected]
 
 
-@quick
-@given(lengths_of_sentences, longer)
-def test_packing_undoes_padding_and_padding_all_but_what_was_padding(lengths: list[int], extra: int) -> None:
-    layout = layout_of(lengths, extra)
-    tokens = tokens_of(layout, 3)
-    assert torch.equal(layout.pack(layout.pad(tokens))[: sum(lengths)], tokens[: sum(lengths)])
-    full = drawn(len(lengths), max(lengths) + extra, 3)
-    hidden = torch.zeros(full.shape[:2], dtype=torch.bool) if layout.visible is None else ~layout.visible
-    assert torch.equal(layout.pad(layout.pack(full)), full.masked_fill(hidden[:, :, None], 0))
-
-
 @settings(max_examples=8)
 @given(lengths_of_sentences, longer)
 def test_gradients_go_back_to_where_the_numbers_came_from(lengths: list[int], extra: int) -> None:
@@ -175,18 +164,3 @@ def test_no_layer_works_on_padding() -> None:
     )
     packed_logits(model, source, source_layout, target, target_layout)
     assert rows == [round_up(len(source))] * 3 * 2 + [round_up(len(target))] * 3 * 2
-
-
-def test_rows_that_are_nobodys_leave_no_trace() -> None:
-    model, towards = make(0, tied_embeddings="none"), drawn(SIZE, 3).float()
-    (source_layout, source, _), (target_layout, target, _) = batch([21, 20], 1), batch([19, 22], 2)
-    source, target = source.clamp(min=1), target.clamp(min=1)
-    assert len(source_layout.positions) == len(source) + 1 == len(target_layout.positions) == len(target) + 1
-    packed = source, source_layout, target, target_layout
-    expected = gradients(model, packed_logits(model, *packed), towards)
-    with torch.no_grad():  # the id that fills up
-        model.source_embedding.weight[0] *= 3
-        model.target_embedding.weight[0] *= 3
-    logits = packed_logits(model, *packed)
-    assert logits.shape == (41, SIZE)
-    torch.testing.assert_close(gradients(model, logits, towards), expected, atol=0, rtol=0)

@@ -54,16 +54,16 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_variables")
-def test_few_prepared_products_are_kept_but_as_many_as_a_user_wants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLES[0], "5")
-    configure_memory()
-    assert [os.environ[name] for name in VARIABLES] == ["5", str(KEPT_BY_ONEDNN)]
-
-
-@pytest.mark.usefixtures("_no_variables")
-def test_large_steps_keep_fewer_prepared_products() -> None:
-    configure_memory(LARGE_STEP)
-    assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_IN_LARGE_STEPS)]
+@pytest.mark.parametrize(("numbers", "capacity"), [(0, KEPT_BY_ONEDNN), (LARGE_STEP, KEPT_IN_LARGE_STEPS)])
+@pytest.mark.parametrize("by_user", ["", "5"])
+def test_few_prepared_products_are_kept_but_as_many_as_a_user_wants(
+    numbers: int, capacity: int, by_user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())  # another C library than glibc is not configured
+    if by_user:
+        monkeypatch.setenv(VARIABLES[0], by_user)
+    configure_memory(numbers)
+    assert [os.environ[name] for name in VARIABLES] == [by_user or str(KEPT_BY_PYTORCH), str(capacity)]
 
 
 @pytest.mark.usefixtures("_no_variables")
@@ -81,13 +81,6 @@ def test_glibc_keeps_as_much_freed_memory_as_it_will(most: int, monkeypatch: pyt
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: Libc())
     configure_memory()
     assert kept == {M_MMAP_THRESHOLD: min(2**30, most), M_TRIM_THRESHOLD: 2**31 - 1}
-
-
-@pytest.mark.usefixtures("_no_variables")
-def test_another_c_library_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: object())
-    configure_memory()
-    assert [os.environ[name] for name in VARIABLES] == [str(KEPT_BY_PYTORCH), str(KEPT_BY_ONEDNN)]
 
 
 def test_own_threads_compute_each_job_with_one_thread_of_openmp(n_cores: int) -> None:

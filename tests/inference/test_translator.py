@@ -257,7 +257,7 @@ def test_models_of_different_vocabularies_are_no_ensemble() -> None:
 
 @pytest.mark.parametrize("wrong", ["ab", [None], 3, [("a", None)]])
 def test_what_is_not_text_is_refused(wrong: Any) -> None:
-    """What else is not text, and not a list, is in tests/data/test_pairs.py."""
+    """What else is not text, and not a list, is in tests/data/test_given.py."""
     with pytest.raises(UsageError, match=r"not text|are not a list|must be a list"):
         translator().translate(wrong)
     for prefixes in (wrong, ["a", "b"]):

@@ -47,9 +47,7 @@ def stopped(tmp_path_factory):
     ("name", "value"),
     [
         ("data.valid_fraction", 0.5),
-        ("model.dropout", 0.5),
         ("training.learning_rate", 0.5),
-        ("training.validate_every", 7),
         ("decoding.num_beams", 3),
     ],
 )

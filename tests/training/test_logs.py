@@ -15,24 +15,17 @@ from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, settings
 
 
-def logged_run(path, failures):
-    run = train(PAIRS, settings(training={"validate_every": 2}), path, device="cpu")
-    log = TensorBoard(path, failures.append)
-    events = []
-    for event in run:
-        log(event)
-        events.append(event)
-    return events
-
-
 def test_tensorboard_gets_each_validation(tmp_path):
     pytest.importorskip("tensorboardX")
     from tensorboardX.proto.event_pb2 import Event
 
-    failures = []
-    events = logged_run(tmp_path / "run", failures)
+    path, failures, events = tmp_path / "run", [], []
+    log = TensorBoard(path, failures.append)
+    for event in train(PAIRS, settings(training={"validate_every": 2}), path, device="cpu"):
+        log(event)
+        events.append(event)
     assert failures == []
-    (file,) = (tmp_path / "run" / "tensorboard").iterdir()
+    (file,) = (path / "tensorboard").iterdir()
     data, found = file.read_bytes(), []
     while data:  # length (8 bytes), its checksum (4), the event, its checksum (4)
         size = int.from_bytes(data[:8], "little")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -48,12 +50,16 @@ def settings(**sections: dict) -> Settings:
     return tiny.settings(**merge(TINY, sections))
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in run.model.named_parameters()}
+def start(out: Path, **sections: dict) -> Run:
+    return train(PAIRS, settings(**sections), out / "run", device="cpu")
+
+
+def resumed(out: Path, **options: Any) -> Run:
+    return train(PAIRS, None, out / "run", resume=True, device="cpu", **options)
 
 
 def weight_list(run: Run) -> list[torch.Tensor]:
-    return list(weights(run).values())
+    return [value.detach().clone() for value in run.model.parameters()]
 
 
 def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
@@ -75,8 +81,8 @@ def mean_loss(run: Run, smoothing: float = 0.0) -> torch.Tensor:
 @pytest.mark.usefixtures("every_update_tells")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
-    chosen = settings(data={"valid_fraction": 0.0}, training={"batch_tokens": 10_000, "label_smoothing": smoothing})
-    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+    training = {"batch_tokens": 10_000, "label_smoothing": smoothing}
+    run = start(tmp_path, data={"valid_fraction": 0.0}, training=training)
     wanted, plain = mean_loss(run, smoothing).item(), mean_loss(run).item()
     first = next(event for event in run if isinstance(event, Progress))
     assert first.step == 1
@@ -85,29 +91,26 @@ def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
 
 
 @pytest.mark.usefixtures("every_update_tells")
-@pytest.mark.parametrize(("norm", "tied"), [("post", "all"), ("pre", "none")])
-def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp_path, norm, tied):
-    model = {"norm": norm, "tied_embeddings": tied, "d_model": 64, "n_encoder_layers": 3, "n_decoder_layers": 3}
-    tokens = ASCII68 | {"shared": True}
-    chosen = settings(tokens=tokens, model=model, training={"batch_tokens": 2000, "label_smoothing": 0.1})
-    run = train(PAIRS, chosen, tmp_path / "run", device="cpu")
+def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp_path):
+    model = {"norm": "post", "tied_embeddings": "all", "d_model": 64, "n_encoder_layers": 3, "n_decoder_layers": 3}
+    training = {"batch_tokens": 2000, "label_smoothing": 0.1}
+    run = start(tmp_path, tokens=ASCII68 | {"shared": True}, model=model, training=training)
     first = next(event for event in run if isinstance(event, Progress))
     assert math.log(68) < first.loss < math.log(68) + 1
 
 
 def test_one_update_is_adams_for_the_mean_over_tokens(tmp_path):
     training = {"steps": 1, "batch_tokens": 10_000, "learning_rate": 0.5, "epsilon": 1.0}
-    run = train(PAIRS, settings(data={"valid_fraction": 0.0}, training=training), tmp_path / "run", device="cpu")
-    names, values = zip(*run.model.named_parameters(), strict=True)
+    run = start(tmp_path, data={"valid_fraction": 0.0}, training=training)
+    values = list(run.model.parameters())
     gradients = torch.autograd.grad(mean_loss(run), values)
     # The first step of Adam has both means equal to the gradient and its square.
-    wanted = {
-        name: value.detach() - 0.5 * gradient / (gradient.abs() + 1.0)
-        for name, value, gradient in zip(names, values, gradients, strict=True)
-    }
+    updated = [
+        value.detach() - 0.5 * gradient / (gradient.abs() + 1.0)
+        for value, gradient in zip(values, gradients, strict=True)
+    ]
     run.finish()
-    for name, value in weights(run).items():
-        torch.testing.assert_close(value, wanted[name], atol=1e-5, rtol=0)
+    torch.testing.assert_close(weight_list(run), updated, atol=1e-5, rtol=0)
 
 
 def test_accumulated_batches_are_one_larger_batch(tmp_path):
@@ -120,9 +123,8 @@ def test_accumulated_batches_are_one_larger_batch(tmp_path):
         assert (len(batches_of_epoch(run.prepared.train, run.settings.training, 0)) > 3) == (name == "many")
         run.finish()
         assert run.position.step == 2
-        ends.append(weights(run))
-    for name, value in ends[0].items():
-        torch.testing.assert_close(value, ends[1][name], atol=1e-5, rtol=0)
+        ends.append(weight_list(run))
+    torch.testing.assert_close(*ends, atol=1e-5, rtol=0)
 
 
 @pytest.mark.usefixtures("every_update_tells")
@@ -131,10 +133,10 @@ def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
     for name, clip in (("free", 0.0), ("clipped", 0.01)):
         training = {"steps": 1, "clip_norm": clip, "epsilon": 1.0, "batch_tokens": 10_000}
         run = train(PAIRS, settings(training=training), tmp_path / name, device="cpu")
-        before = weights(run)
+        before = weight_list(run)
         norms += [event.gradient_norm for event in run if isinstance(event, Progress)]
-        after = weights(run)
-        moved.append(sum((after[key] - before[key]).square().sum().item() for key in before) ** 0.5)
+        moves = [new - old for new, old in zip(weight_list(run), before, strict=True)]
+        moved.append(sum(move.square().sum().item() for move in moves) ** 0.5)
     assert norms[0] == norms[1] > 0.01
     assert moved[1] <= 0.01 * 0.01 * 1.001  # the rate times the clipped norm
     assert moved[0] > moved[1]
@@ -158,7 +160,7 @@ def outcome(run: Run) -> tuple[list[Validated], Finished]:
 def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
     scripted(monkeypatch, (0.1, 3), (0.5, 2), (0.4, 1), (0.5, 2), (0.9, 1))
     training = {"steps": 100, "validate_every": 3, "patience": 2, "average_last": 0}
-    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    run = start(tmp_path, training=training)
     validated, finished = outcome(run)
     assert [event.best for event in validated] == [True, True, False, False]
     assert finished.step == 12
@@ -167,30 +169,33 @@ def test_a_run_ends_when_validation_finds_nothing_better(tmp_path, monkeypatch):
     assert ModelFile.load(tmp_path / "run").metrics.step == 6
 
 
-@pytest.mark.parametrize(("patience", "step"), [(0, 10), (2, 4), (3, 8)])
-def test_a_run_ends_when_every_answer_stays_right_at_the_same_step_when_resumed(tmp_path, monkeypatch, patience, step):
-    right = [(1, 0.0078), (1, 0.01), (1, 0.007)]
-    values = [(0.9, 0.01), (1, 0.008), (1, 0.0075), (1, 0.0072), (0.9, 0.007), *right, (1, 0.005), (1, 0.003)]
-    answers = [Measured(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in values]
+RIGHT = [(1, 0.0078), (1, 0.01), (1, 0.007)]
+VALUES = [(0.9, 0.01), (1, 0.008), (1, 0.0075), (1, 0.0072), (0.9, 0.007), *RIGHT, (1, 0.005), (1, 0.003)]
+
+
+def start_right(out: Path, monkeypatch, patience: int) -> Run:
+    """A run of 10 steps, each with a validation: the metrics and losses are VALUES."""
+    found = iter([Measured(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in VALUES])
     monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
-    chosen = settings(training={"steps": 10, "validate_every": 1, "patience_when_right": patience, "average_last": 0})
-    found = iter(answers)
-    _, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    training = {"steps": 10, "validate_every": 1, "patience_when_right": patience, "average_last": 0}
+    return start(out, training=training)
+
+
+@pytest.mark.parametrize(("patience", "step"), [(0, 10), (2, 4), (3, 8)])
+def test_a_run_ends_when_every_answer_stays_right(tmp_path, monkeypatch, patience, step):
+    _, finished = outcome(start_right(tmp_path, monkeypatch, patience))
     assert finished.step == step
     ended = f"every answer was right in {patience} validations, and the loss no longer falls"
     assert finished.reason == (ended if step < 10 else "all steps done")
 
-    found, last = iter(answers), None
-    run = train(PAIRS, chosen, tmp_path / "resumed", device="cpu")
-    while not isinstance(last, Finished):
-        for last in run:
-            if isinstance(last, Saved):
-                run.stop()
-        run = train(PAIRS, None, tmp_path / "resumed", device="cpu", resume=True)
-    assert (last.step, last.reason) == (finished.step, finished.reason)
-    one, other = (ModelFile.load(tmp_path / name) for name in ("run", "resumed"))
-    assert one.metrics == other.metrics
-    assert all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+
+def test_a_resumed_run_counts_the_validations_before_in_which_every_answer_was_right(tmp_path, monkeypatch):
+    run = start_right(tmp_path, monkeypatch, 3)
+    for event in run:
+        if isinstance(event, Saved) and event.step == 7:
+            run.stop()
+    *_, last = resumed(tmp_path)
+    assert (last.step, last.reason[:42]) == (8, "every answer was right in 3 validations, a")
 
 
 def test_a_metric_without_answers_is_never_right():
@@ -206,14 +211,14 @@ def test_a_metric_without_answers_is_never_right():
 def test_a_smaller_error_rate_is_better_and_of_equal_metrics_the_smaller_loss(tmp_path, monkeypatch, metric, measured):
     scripted(monkeypatch, *measured)
     training = {"steps": 3, "validate_every": 1, "average_last": 0, "metric": metric}
-    validated, finished = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    validated, finished = outcome(start(tmp_path, training=training))
     assert [event.best for event in validated] == [True, True, False]
     assert (finished.metric, finished.value) == (metric, 0.4)
 
 
 def test_a_run_ends_when_its_time_is_over(tmp_path):
     training = {"steps": 10_000, "max_minutes": 1e-6}
-    validated, finished = outcome(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))
+    validated, finished = outcome(start(tmp_path, training=training))
     assert finished.step == 1
     assert finished.reason == "training.max_minutes = 1e-06 is reached"
     assert len(validated) == 1
@@ -222,7 +227,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
 
 def test_the_rate_falls_with_the_time_that_is_over(tmp_path):
     training = {"steps": 10_000, "max_minutes": 10, "schedule": "cosine", "learning_rate": 0.01, "warmup_steps": 0}
-    run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+    run = start(tmp_path, training=training)
     run.position.seconds = 300
     run.update([np.arange(4)])
     assert run.updater.learning_rate == pytest.approx(0.005, rel=1e-3)
@@ -237,7 +242,7 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better_and_a_resu
     training = {"steps": 3, "validate_every": 1, "average_last": 2}
     with monkeypatch.context() as patch:
         scripted(patch, (0.1, 3), (0.35, 2), (0.2, 2), (0.3, 2), (mean, 1))
-        run = train(PAIRS, settings(training=training), tmp_path / "run", device="cpu")
+        run = start(tmp_path, training=training)
         _, finished = outcome(run)
     assert (finished.chosen, finished.value) == (chosen, max(mean, 0.3))
     kept = [ModelFile.load(path).tensors for path in run.directory.kept_checkpoints()]
@@ -251,13 +256,13 @@ def test_the_mean_of_the_last_weights_is_taken_only_when_it_is_better_and_a_resu
     written = [run.directory.model.read_bytes(), run.directory.errors.read_bytes()]
     card = run.directory.card.read_text(encoding="utf-8")
     assert f"| weights | {chosen} |" in card
-    *_, again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    *_, again = resumed(tmp_path)
     assert (again.chosen, again.value, again.step) == (finished.chosen, finished.value, finished.step)
     assert [run.directory.model.read_bytes(), run.directory.errors.read_bytes()] == written
     assert run.directory.card.read_text(encoding="utf-8").splitlines()[:9] == card.splitlines()[:9]
     assert f"| weights | {chosen} |" in run.directory.card.read_text(encoding="utf-8")
     run.directory.model.unlink()
-    assert train(PAIRS, None, tmp_path / "run", resume=True, device="cpu").finish().translate(["1845-01-05"])
+    assert resumed(tmp_path).finish().translate(["1845-01-05"])
 
 
 # Stopping and going on
@@ -291,10 +296,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights_bit_by_bit(tmp_path, step):
 
 @pytest.mark.parametrize("kind", [Validated, Saved])
 def test_a_run_that_is_left_after_a_validation_can_be_resumed(tmp_path, kind):
-    for event in train(PAIRS, settings(training={"validate_every": 2}), tmp_path / "run", device="cpu"):
+    for event in start(tmp_path, training={"validate_every": 2}):
         if isinstance(event, kind):
             break
-    assert next(iter(train(PAIRS, None, tmp_path / "run", resume=True, device="cpu"))).step == event.step == 2
+    assert next(iter(resumed(tmp_path))).step == event.step == 2
 
 
 # What is told and kept
@@ -336,15 +341,15 @@ def test_init_takes_over_weights_tokens_and_shape(tmp_path):
     assert new.settings.training.steps == 1
     assert new.settings.model.d_model == 16
     assert len(new.prepared.source_tokenizer) == len(old.source_tokenizer)
-    for name, value in weights(new).items():
-        assert np.array_equal(value.numpy(), old.tensors[name])
+    for name, value in new.model.named_parameters():
+        assert np.array_equal(value.detach().numpy(), old.tensors[name])
     advised = train(PAIRS, None, tmp_path / "advised", init=tmp_path / "old", device="cpu").settings
     assert advised.model.d_model == 16
     assert advised.training.learning_rate == pytest.approx(0.0015 * 128 / 16)
 
 
 def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypatch):
-    train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu").finish()
+    start(tmp_path, training={"steps": 2}).finish()
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
     monkeypatch.setattr(ModelFile, "save", mock.Mock(side_effect=KeyboardInterrupt))
     run = train(PAIRS, settings(training={"seed": 2}), tmp_path / "run", overwrite=True, device="cpu")
@@ -354,8 +359,7 @@ def test_a_run_that_is_not_replaced_in_the_end_is_whole_again(tmp_path, monkeypa
 
 
 def test_a_run_whose_folder_is_moved_stops_and_is_resumed_where_it_is(tmp_path):
-    chosen = settings(training={"steps": 6, "validate_every": 2})
-    events = iter(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
+    events = iter(start(tmp_path, training={"validate_every": 2}))
     assert any(isinstance(event, Saved) for event in events)
     (tmp_path / "run").rename(tmp_path / "moved")
     with pytest.raises(RunError, match="the run directory was moved or removed"):
@@ -365,26 +369,25 @@ def test_a_run_whose_folder_is_moved_stops_and_is_resumed_where_it_is(tmp_path):
 
 
 def test_a_recipe_that_was_edited_is_not_resumed(tmp_path):
-    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    run = start(tmp_path)
     run.stop()
     list(run)
     recipe = run.directory.recipe
     before = recipe.read_text(encoding="utf-8")
     recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")
     with pytest.raises(RunError, match="the recipe was changed after this run began") as caught:
-        train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+        resumed(tmp_path)
     assert (caught.value.where, caught.value.got) == (str(recipe), "training.seed = 2")
     assert caught.value.expected == "training.seed = 1"
     assert "with --set NAME=VALUE" in (caught.value.hint or "")
     recipe.write_text(before + "# a comment\n", encoding="utf-8")
-    again = train(PAIRS, None, tmp_path / "run", resume=True, device="cpu")
+    again = resumed(tmp_path)
     recipe.write_text(before.replace("seed = 1", "seed = 2", 1), encoding="utf-8")  # between plan and start
     list(again)  # which trains with what was read
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_run_that_is_gone_through_again_is_empty_and_keeps_what_it_made(tmp_path, overwrite):
-    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=overwrite, device="cpu")
+def test_a_run_that_is_gone_through_again_is_empty_and_keeps_what_it_made(tmp_path):
+    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", overwrite=True, device="cpu")
     answers = run.finish().translate(["1845-01-05"])
     before = (tmp_path / "run" / "history.jsonl").read_bytes()
     assert list(run) == []
@@ -402,16 +405,16 @@ def test_a_run_that_was_left_lets_its_directory_go_and_is_gone_on_with_by_resumi
 
 
 def test_a_resumed_run_goes_on_from_where_it_stands_when_it_begins(tmp_path):
-    run = train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu")
+    run = start(tmp_path, training={"steps": 2})
     run.stop()
     list(run)
-    one, two = (train(PAIRS, None, tmp_path / "run", resume=True, device="cpu") for _ in range(2))
+    one, two = (resumed(tmp_path) for _ in range(2))
     one.finish()
     assert next(iter(two)).step == 2
 
 
 def test_two_runs_do_not_write_into_one_directory(tmp_path):
-    one, two = (train(PAIRS, settings(training={"steps": 2}), tmp_path / "run", device="cpu") for _ in range(2))
+    one, two = (start(tmp_path, training={"steps": 2}) for _ in range(2))
     events = iter(one)
     next(events)
     history = (tmp_path / "run" / "history.jsonl").read_bytes()
@@ -428,18 +431,11 @@ def test_two_runs_do_not_write_into_one_directory(tmp_path):
 
 def test_a_loss_that_is_no_number_in_validation_never_becomes_the_model(tmp_path, monkeypatch):
     scripted(monkeypatch, (0.0, math.nan))
-    run = train(PAIRS, settings(), tmp_path / "run", device="cpu")
+    run = start(tmp_path)
     with pytest.raises(RunError, match="training diverged"):
         list(run)
     assert not run.directory.model.exists()
     assert not run.directory.kept_checkpoints()
-
-
-def test_weights_since_the_last_validation_are_validated_when_time_is_over(tmp_path, monkeypatch):
-    reasons = iter([None, None, None, None, "time"])
-    monkeypatch.setattr(Run, "_reason_to_end", lambda _self: next(reasons))
-    validated, _ = outcome(train(PAIRS, settings(training={"validate_every": 2}), tmp_path / "run", device="cpu"))
-    assert [event.step for event in validated] == [2, 3]
 
 
 @pytest.mark.parametrize("n_held_out", [99, 100])

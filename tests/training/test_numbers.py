@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from glassformer.errors import RunError
-from glassformer.training import Finished, Progress, Restored, Run, Skipped
-from glassformer.training.loop import MAX_RESTORED, MAX_SKIPPED
+from glassformer.training import Finished, Progress, Restored, Run, Skipped, recovery
+from glassformer.training.recovery import MAX_SKIPPED
 from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, settings, weight_list
 
@@ -100,11 +100,12 @@ def test_without_a_checkpoint_it_goes_back_to_the_first_weights(tmp_path, monkey
 
 
 def test_a_run_that_goes_back_too_often_ends_with_an_error_and_keeps_its_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(recovery, "MAX_RESTORED", 2)
     run = start(tmp_path / "run", steps=40, validate_every=10)
     spoil(run, monkeypatch, range(12, 10_000))
     restored = []
     with pytest.raises(RunError, match="training diverged") as raised:
         restored += [event for event in run if isinstance(event, Restored)]
     assert ("smaller training.learning_rate" in raised.value.hint, raised.value.where) == (True, str(tmp_path / "run"))
-    assert run.position.rate_factor == pytest.approx(2.0**-MAX_RESTORED)
+    assert run.position.rate_factor == 0.25
     assert (tmp_path / "run" / "model.safetensors").exists()

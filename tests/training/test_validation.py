@@ -107,16 +107,6 @@ def test_a_held_out_source_with_several_targets_is_right_with_any_of_them(
     assert (errors.rows, errors.wrong, errors.examples[0].gold) == (3, 1, "March 7, 1847")
 
 
-def test_a_quick_validation_takes_its_rows_from_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = [(source, text) for source, target in dates(20, seed=2) for text in (target, target + "1")]
-    run = run_with(held, tmp_path / "run")
-    searched = answer_with({source: "" for source, _ in held}, run, monkeypatch)
-    measured = run.validator.measure()
-    sources = [source for source, _ in dates(20, seed=2)]
-    assert searched == [sources[i] for i in (0, 3, 6, 9, 12, 15, 19)]
-    assert measured.errors["rows"] == 7
-
-
 def test_the_loss_of_a_validation_stays_that_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = HELD[0][1], HELD[2][1]
     losses = {}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.data.column_settings import held_out_columns
 from glassformer.data.corpus import Corpus, Encoded, Tokenizers, encode, spread
@@ -30,9 +29,6 @@ from glassformer.text.seen import learn_seen
 MAX_UNKNOWN = 0.2  # of the tokens of one side
 LEARNED_ROWS = 1_000_000
 """Rows from which words and subwords are learned in a larger table. Characters are those of all rows."""
-
-_SAMPLED = "the tokens are learned from {:,} of {:,} rows, evenly spaced"
-_COUNTED_KINDS = ("characters", "bytes")
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,12 @@ class Prepared:
 
 def tables_of(table: Table, valid: Table | None) -> dict[str, str]:
     """Return what a checkpoint says about the tables of its run: `fingerprint` is that of all pairs."""
-    own = fingerprint(table.pairs)
-    record = {"fingerprint": own, "rows": str(len(table.pairs)), "table": own}
+    of_table = fingerprint(table.pairs)
+    record = {"fingerprint": of_table, "rows": str(len(table.pairs)), "table": of_table}
     if valid is not None:
-        separate = fingerprint(valid.pairs)
-        record["fingerprint"] = fingerprint([(own, separate)])
-        record |= {"valid_rows": str(len(valid.pairs)), "valid": separate}
+        of_valid = fingerprint(valid.pairs)
+        record["fingerprint"] = fingerprint([(of_table, of_valid)])
+        record |= {"valid_rows": str(len(valid.pairs)), "valid": of_valid}
     return record
 
 
@@ -128,18 +124,25 @@ def prepare(
     held_out = np.empty(0, np.int64)
     if valid is None:
         held_out = held_rows(hashes, data.valid_fraction, data.max_valid_rows, settings.split_seed)
-    others = np.delete(np.arange(len(table.pairs)), held_out)
+    train_rows = np.delete(np.arange(len(table.pairs)), held_out)
     ledger = Ledger()
-    for read in (table, valid):
-        if read is not None:
-            ledger.include(read.ledger)
+    ledger.include(table.ledger)
+    if valid is not None:
+        ledger.include(valid.ledger)
 
-    kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
-    is_sampled = tokenizers is None and len(others) > LEARNED_ROWS and not kinds <= set(_COUNTED_KINDS)
-    notes = (_SAMPLED.format(LEARNED_ROWS, len(others)),) if is_sampled else ()
-    sample = others[spread(len(others), LEARNED_ROWS)] if is_sampled else others
-    tokenizers = _tokenizers(table, sample, settings, tokenizers, grow=grow)
-    encoded = encode(table, others, tokenizers, settings)
+    notes: tuple[str, ...] = ()
+    if tokenizers is None or grow:
+        learned_rows = train_rows
+        kinds = {settings.tokens.source.kind, settings.tokens.target.kind}
+        if tokenizers is None and len(train_rows) > LEARNED_ROWS and not kinds <= {"characters", "bytes"}:
+            learned_rows = train_rows[spread(len(train_rows), LEARNED_ROWS)]
+            notes = (f"the tokens are learned from {LEARNED_ROWS:,} of {len(train_rows):,} rows, evenly spaced",)
+        pairs = [table.pairs[row] for row in learned_rows.tolist()]
+        if tokenizers is None:
+            tokenizers = learn_both(pairs, settings.tokens, table.inputs)
+        else:
+            tokenizers = grow_both(tokenizers, pairs, settings.tokens)
+    encoded = encode(table, train_rows, tokenizers, settings)
     _check_lengths(encoded, settings, table.path)
     train = encoded.corpus
     _record_too_long(encoded, table, settings, ledger)
@@ -243,18 +246,3 @@ def _check_unknown(counts: tuple[list[int], list[int]], n_rows: int, tokenizers:
                 hint=f"another tokens.{side}.kind, a larger tokens.{side}.vocabulary_size or a smaller "
                 f"tokens.{side}.min_count; with --init, a model of such texts",
             )
-
-
-# Tokenizers
-
-
-def _tokenizers(
-    table: Table, rows: NDArray[np.int64], settings: Settings, given: Tokenizers | None, *, grow: bool
-) -> Tokenizers:
-    """Return the tokenizers that are given, or grow or learn them from some rows."""
-    if given is not None and not grow:
-        return given
-    pairs = [table.pairs[row] for row in rows.tolist()]
-    return (
-        learn_both(pairs, settings.tokens, table.inputs) if given is None else grow_both(given, pairs, settings.tokens)
-    )

@@ -5,7 +5,6 @@
     dropout             `nn.Dropout`, on a CPU in C
     loss                output layer and cross-entropy, a few rows at a time
     packing             tokens of a batch without padding, and where attention needs them padded
-    recompute           layers whose activations are computed again in the backward pass
     threads             memory and threads of a CPU, and the parts of a batch that they compute
 
 Each equals a few lines of `paper/model.py` or PyTorch; a test compares the two.
@@ -13,13 +12,37 @@ Each equals a few lines of `paper/model.py` or PyTorch; a test compares the two.
 
 from __future__ import annotations
 
-from torch import nn
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.fast.attention import FastCopyMechanism, FastMultiHeadAttention
 from glassformer.fast.dropout import FastDropout
-from glassformer.fast.recompute import RecomputedDecoderLayer, RecomputedEncoderLayer
 from glassformer.paper.copying import CopyMechanism
 from glassformer.paper.model import DecoderLayer, EncoderLayer, MultiHeadAttention, Transformer
+
+
+class RecomputedEncoderLayer(EncoderLayer):
+    """A layer whose activations are not kept: the backward pass computes them again, which needs less memory."""
+
+    def forward(self, *inputs: Any) -> Tensor:
+        return _recomputed(super().forward, *inputs)
+
+
+class RecomputedDecoderLayer(DecoderLayer):
+    """The same for a layer of the decoder."""
+
+    def forward(self, *inputs: Any) -> Tensor:
+        return _recomputed(super().forward, *inputs)
+
+
+def _recomputed(forward: Any, *inputs: Any) -> Tensor:
+    if not torch.is_grad_enabled():
+        return forward(*inputs)  # type: ignore[no-any-return]
+    return checkpoint(forward, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
+
 
 REPLACEMENTS: dict[type[nn.Module], type[nn.Module]] = {
     CopyMechanism: FastCopyMechanism,

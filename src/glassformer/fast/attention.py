@@ -34,12 +34,6 @@ class Packed:
     def length(self) -> int:
         return self.layout.length
 
-    @property
-    def visible(self) -> Bool[Tensor, "B 1 S"] | None:
-        """The visible positions of padded sentences; None where all are, or where causal attention needs no mask."""
-        visible = None if self.causal else self.memory_layout.visible
-        return None if visible is None else visible[:, None]
-
     def attend(
         self,
         query: Float[Tensor, "P Hd_k"],
@@ -51,7 +45,9 @@ class Packed:
         """Compute attention as matrix products of padded sentences."""
         q = split_heads(self.layout.pad(query), n_heads)
         k, v = (split_heads(self.memory_layout.pad(x), n_heads) for x in (key, value))
-        visible = None if self.visible is None else self.visible[:, None]
+        visible = None if self.causal else self.memory_layout.visible
+        if visible is not None:
+            visible = visible[:, None, None]  # [B S] -> [B 1 1 S]
         return self.layout.pack(fastest_attention(q, k, v, visible, self.causal, dropout).transpose(1, 2).flatten(2))
 
     def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "P D"]:

@@ -70,16 +70,16 @@ _before = dict[int, int]()  # a Python thread in `one_thread` -> the threads of 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread of OpenMP; several Python threads may do so at the same time."""
-    own = threading.get_ident()
-    if own in _before:
+    thread = threading.get_ident()
+    if thread in _before:
         yield
         return
-    _before[own] = [*_before.values(), torch.get_num_threads()][0]
+    _before[thread] = [*_before.values(), torch.get_num_threads()][0]
     take_one_thread()
     try:
         yield
     finally:
-        torch.set_num_threads(_before.pop(own))  # also for threads started later
+        torch.set_num_threads(_before.pop(thread))  # also for threads started later
 
 
 def take_one_thread() -> None:

@@ -43,11 +43,10 @@ class Processes:
 
         Raises UsageError when the environment of `torchrun` is incomplete, RunError when the others do not answer.
         """
-        given = os.environ.get("WORLD_SIZE")
-        if given is None:
+        if "WORLD_SIZE" not in os.environ:
             return cls()
         try:
-            rank, count = int(os.environ["RANK"]), int(given)
+            rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
             local, restarts = (int(os.environ.get(name, 0)) for name in ("LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"))
             if not 0 <= rank < count or (count > 1 and not all(os.environ.get(name) for name in _ADDRESS)):
                 raise ValueError
@@ -59,11 +58,11 @@ class Processes:
                 hint="start it with: torchrun --nproc-per-node N -m glassformer train …",
             ) from error
         if count > 1 and not distributed.is_initialized():
-            with _told(rank):
+            with _answers_expected(rank):
                 backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
                 store, _, _ = next(rendezvous("env://", timeout=WAIT))
-                own = PrefixStore(f"restart {restarts}", store)  # the addresses of dead processes stay in it
-                distributed.init_process_group(backend, store=own, rank=rank, world_size=count, timeout=WAIT)
+                store = PrefixStore(f"restart {restarts}", store)  # the addresses of dead processes stay in it
+                distributed.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=WAIT)
             atexit.register(_leave)
         return cls(rank, count, local, restarts > 0)
 
@@ -72,8 +71,8 @@ class Processes:
 
         Raises DeviceError where there are fewer GPUs than processes.
         """
-        is_own = self.count > 1 and device.type == "cuda" and device.index is None
-        if not is_own:
+        has_to_share = self.count > 1 and device.type == "cuda" and device.index is None
+        if not has_to_share:
             return device
         if self.local_rank >= (n_gpus := torch.cuda.device_count()):
             got, hint = f"process {self.local_rank + 1} on this machine", "fewer processes, or --device cpu"
@@ -92,7 +91,7 @@ class Processes:
     def sum_(self, tensor: Tensor) -> Tensor:
         """Replace a tensor by its sum over all processes, in place, and return it."""
         if self.count > 1:
-            with _told(self.rank):
+            with _answers_expected(self.rank):
                 distributed.all_reduce(tensor)
         return tensor
 
@@ -126,7 +125,7 @@ class Processes:
         if self.count == 1:
             return value
         values = [value]
-        with _told(self.rank):
+        with _answers_expected(self.rank):
             distributed.broadcast_object_list(values, src=rank, device=torch.device("cpu"))
         return values[0]
 
@@ -136,21 +135,20 @@ class Processes:
         Otherwise every process raises an error: the first one the error that it has itself, or a RunError that tells
         the rank and the error, or the difference, of another.
         """
-        decided: T | None = None
         error: GlassformerError | None = None
         try:
             decided = decide()
+            report: Mapping[str, str] | str = dict(digest(decided))
         except GlassformerError as raised:
-            error = raised
-        found = {} if decided is None else dict(digest(decided))
-        told = self.gather((None if error is None else str(error), found))
-        if all(message is None and each == told[0][1] for message, each in told) and decided is not None:
-            return decided
+            error, report = raised, str(raised)
+        reports = self.gather(report)
         if self.is_first and error is not None:
             raise error
-        disagreement = _disagreement(told)
-        disagreement.is_told = not self.is_first
-        raise disagreement
+        disagreement = _disagreement(reports)
+        if disagreement is not None:
+            disagreement.is_told = not self.is_first
+            raise disagreement
+        return decided
 
     def seed_apart(self, seed: int, step: int = 0) -> None:
         """Let the other processes draw other numbers for dropout than the first one."""
@@ -164,7 +162,7 @@ def _leave() -> None:
 
 
 @contextlib.contextmanager
-def _told(rank: int) -> Iterator[None]:
+def _answers_expected(rank: int) -> Iterator[None]:
     """Raise a RunError when the other processes do not answer."""
     try:
         yield
@@ -177,18 +175,25 @@ def _told(rank: int) -> Iterator[None]:
         ) from error
 
 
-def _disagreement(told: Sequence[tuple[str | None, Mapping[str, str]]]) -> RunError:
-    """Return the error of processes of which some cannot take part, or differ from the first one."""
-    for rank, (message, _) in enumerate(told):
-        if message is not None:
-            return RunError(f"process {rank} of the run cannot take part", where=f"rank {rank}", got=message)
-    first = told[0][1]
-    differing = [(rank, name) for rank, (_, found) in enumerate(told) for name in first if found[name] != first[name]]
+def _disagreement(reports: Sequence[Mapping[str, str] | str]) -> RunError | None:
+    """Return the error of processes of which some cannot take part, or differ from the first one; None without any.
+
+    A report is a digest, or the message of an error.
+    """
+    digests: list[Mapping[str, str]] = []
+    for rank, report in enumerate(reports):
+        if isinstance(report, str):
+            return RunError(f"process {rank} of the run cannot take part", where=f"rank {rank}", got=report)
+        digests.append(report)
+    first = digests[0]
+    differing = [(rank, name) for rank, digest in enumerate(digests) for name in first if digest[name] != first[name]]
+    if not differing:
+        return None
     rank, name = differing[0]
     return RunError(
         f"the processes of the run have different {name}",
-        where=", ".join(f"rank {each}" for each in sorted({each for each, other in differing if other == name})),
-        got=told[rank][1][name],
+        where=", ".join(f"rank {other}" for other, other_name in differing if other_name == name),
+        got=digests[rank][name],
         expected=f"{first[name]}, as rank 0 has",
         hint="start every process with the same table, settings and versions",
     )

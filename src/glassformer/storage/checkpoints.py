@@ -138,11 +138,11 @@ def load_resume(
                 states[index] = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
     optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
     processes.seed_apart(saved_run.settings.training.seed, saved_run.position.step)
-    own = f".{processes.rank}" if processes.rank else ""
-    if f"random.cpu{own}" in tensors:
-        torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{own}"]))
-    if f"random.cuda{own}" in tensors and (device := next(model.parameters()).device).type == "cuda":
-        torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{own}"]), device)
+    of_rank = f".{processes.rank}" if processes.rank else ""
+    if f"random.cpu{of_rank}" in tensors:
+        torch.set_rng_state(torch.from_numpy(tensors[f"random.cpu{of_rank}"]))
+    if f"random.cuda{of_rank}" in tensors and (device := next(model.parameters()).device).type == "cuda":
+        torch.cuda.set_rng_state(torch.from_numpy(tensors[f"random.cuda{of_rank}"]), device)
     return saved_run
 
 

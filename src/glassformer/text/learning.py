@@ -92,15 +92,15 @@ def grow(tokenizer: Tokenizer, texts: Iterable[str], inputs: Inputs = ()) -> Tok
 
 
 def _new_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> list[str]:
-    settings, known = tokenizer.settings, tokenizer.vocabulary
+    settings, vocabulary = tokenizer.settings, tokenizer.vocabulary
     if settings.kind not in ("characters", "words") or settings.preset != "none":
         return []
     normalized = (normalize(text, settings, f"text {row}") for row, text in enumerate(texts, start=1))
     is_words = settings.kind == "words"
     counts = _count(text.split() for text in normalized) if is_words else _count(_joined(normalized))
-    new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in known.ordinary]
+    new = [piece for piece, count in counts.items() if count >= settings.min_count and piece not in vocabulary.ordinary]
     if is_words:
-        rest = settings.vocabulary_size - (len(known) - known.n_input_tokens)
+        rest = settings.vocabulary_size - (len(vocabulary) - vocabulary.n_input_tokens)
         return sorted(new, key=lambda word: (-counts[word], word))[: max(0, rest)]
     return sorted(new)
 

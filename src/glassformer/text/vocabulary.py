@@ -101,9 +101,10 @@ class Vocabulary:
 
 def copied_ids(source: Vocabulary, target: Vocabulary) -> list[int]:
     """Return for each source token the id of the same ordinary piece of the target; -1 where there is none."""
-    found = {at: target.lookup(piece) for piece, at in source.ordinary.items()}
-    ids = (found.get(at) for at in range(len(source)))
-    return [-1 if at is None else at for at in ids]
+    copied = [-1] * len(source)
+    for piece, at in source.ordinary.items():
+        copied[at] = target.ordinary.get(piece, -1)
+    return copied
 
 
 def _special_roles(specials: Mapping[str, int], size: int) -> dict[str, int]:

@@ -14,8 +14,7 @@ from glassformer.fast.loss import summed_losses
 from glassformer.fast.threads import batch_parts, configure_memory, one_thread, run_apart
 from glassformer.paper.model import Transformer
 from glassformer.settings import Settings
-from glassformer.training.computation import Computation, Rows
-from glassformer.training.objective import TeacherForced
+from glassformer.training.objective import Computation, Rows, TeacherForced
 
 
 class Accelerated(Computation):

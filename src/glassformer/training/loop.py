@@ -36,10 +36,10 @@ from glassformer.training.events import (
     Stopped,
     Validated,
 )
-from glassformer.training.meter import Meter, Update
+from glassformer.training.meter import Meter
 from glassformer.training.output import Output, best_model, calibrate_held_out, kept_weights
 from glassformer.training.recovery import MAX_SKIPPED, diverged, restore
-from glassformer.training.update import Sums, Updater
+from glassformer.training.update import Update, Updater
 from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
@@ -244,11 +244,11 @@ class Run:
             return f"training.max_minutes = {training.max_minutes:g} is reached"
         return None
 
-    def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
+    def update(self, batches: Sequence[NDArray[np.int64]]) -> Update:
         """Update the weights with the rows of some batches: one step."""
-        sums = self.updater.update(batches)
-        self._meter.updates.append(Update(self.position.step, batches, sums))
-        return sums
+        update = self.updater.update(batches)
+        self._meter.updates.append(update)
+        return update
 
     # Events and files
 
@@ -282,7 +282,7 @@ class Run:
         if best:
             position.best_value, position.best_loss = measured.value, measured.loss
             position.without_gain = 0
-            self.output.best(weights, metrics, measured.errors)
+            self.output.model(weights, metrics, measured.errors)
         else:
             position.without_gain += 1
         self.output.checkpoint(weights, metrics, position.step, self.settings.training.average_last)
@@ -305,7 +305,7 @@ class Run:
             weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
             model_file = self.prepared.model_file(weights, Metrics())
             calibration = self._from_first(lambda: calibrate_held_out(self.prepared, model_file, str(self.device)))
-            self.output.chosen(weights, metrics, errors, calibration)
+            self.output.model(weights, metrics, errors, calibration)
         assert metrics.value is not None
         assert metrics.chosen is not None
         metric, path = self.validator.metric, directory.model

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from glassformer.training.update import Sums
-
-
-class Update(NamedTuple):
-    """One update: its step, its batches, the sums of its losses."""
-
-    step: int
-    batches: Sequence[NDArray[np.int64]]
-    sums: Sums
+from glassformer.training.update import Update
 
 
 class Meter:
@@ -48,13 +37,13 @@ class Meter:
         """
         updates, seconds = self.updates, self.seconds
         self.restart()
-        sums = [torch.stack(update.sums[:3]) for update in updates]
+        sums = [torch.stack([update.smoothed, update.plain, update.norm]) for update in updates]
         numbers = (torch.stack(sums) if sums else torch.empty(0, 3)).cpu().double().numpy()
         finite = np.isfinite(numbers[:, 0]) & np.isfinite(numbers[:, 2])
         skipped = [update for update, is_finite in zip(updates, finite, strict=True) if not is_finite]
         for is_finite in finite:
             self.skipped_in_a_row = 0 if is_finite else self.skipped_in_a_row + 1
-        n_tokens = sum(update.sums.n_tokens for update, is_finite in zip(updates, finite, strict=True) if is_finite)
+        n_tokens = sum(update.n_tokens for update, is_finite in zip(updates, finite, strict=True) if is_finite)
         if not n_tokens:
             return {}, skipped
         smoothed, plain, _ = numbers[finite].sum(axis=0).tolist()

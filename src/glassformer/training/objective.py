@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.data.corpus import Corpus
 from glassformer.paper.model import Transformer, padded
-from glassformer.settings import TrainingSettings
+from glassformer.settings import Settings, TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class TeacherForced:
     target_lengths: Int[Tensor, " B"]
 
     @classmethod
-    def of(cls, corpus: Corpus, rows: NDArray[np.int64], device: torch.device) -> TeacherForced:
+    def of(cls, corpus: Corpus, rows: Rows, device: torch.device) -> TeacherForced:
         """Pack these rows of a corpus on a device."""
         source, target = (torch.from_numpy(side.packed(rows)) for side in (corpus.source, corpus.target))
         source_lengths, lengths = (
@@ -70,6 +74,29 @@ def summed_losses(
     log_probs = logits[is_target].float().log_softmax(dim=1)
     plain = -log_probs.gather(1, targets[is_target][:, None]).sum()
     return (1 - label_smoothing) * plain - label_smoothing * log_probs.mean(dim=1).sum(), plain.detach()
+
+
+class Computation:
+    """The losses of some rows and their gradients, by the paper's model as it is. `Accelerated` is the faster one."""
+
+    batch_parts: int | None = None
+    """The number of parts of a batch that are computed at the same time in a new run; None where it has no parts."""
+
+    def __init__(self, model: Transformer, settings: Settings, device: torch.device) -> None:
+        self.model, self.settings, self.device = model, settings, device
+
+    def threads(self) -> AbstractContextManager[object]:
+        """Return the context in which an update is computed."""
+        return nullcontext()
+
+    def summed_losses(self, rows: TeacherForced, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        return summed_losses(self.model, rows, label_smoothing)
+
+    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, _n_parts: int) -> Tensor:
+        """Add the gradient of some rows to the parameters, and return their sums. `losses` returns loss and sums."""
+        loss, sums = losses(rows)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return sums
 
 
 def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds: float = 0.0) -> float:

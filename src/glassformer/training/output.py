@@ -103,12 +103,16 @@ class Output:
         """Write a snapshot of the weights, which is kept."""
         self._save(self.directory.snapshot(step), weights, Metrics(step=step))
 
-    def best(self, weights: Arrays, metrics: Metrics, errors: dict[str, Any]) -> None:
-        """Write the best weights so far as the model of the run, and its wrong answers."""
-        self._save(self.directory.model, weights, metrics)
+    def model(
+        self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None, calibration: Calibration | None = None
+    ) -> None:
+        """Write weights as the model of the run, after its wrong answers, if there are others than before."""
         if self.writes:
+            self.directory.check_locked()
+            if errors is not None:
+                write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
+            self._save(self.directory.model, weights, metrics, calibration)
             self.directory.discard_replaced()
-            self._write_errors(errors)
 
     def checkpoint(self, weights: Arrays, metrics: Metrics, step: int, keep: int) -> None:
         """Write validated weights, and delete all but the newest `keep`."""
@@ -117,22 +121,10 @@ class Output:
             for old in self.directory.kept_checkpoints()[:-keep]:
                 old.unlink()
 
-    def chosen(
-        self, weights: Arrays, metrics: Metrics, errors: dict[str, Any] | None, calibration: Calibration | None
-    ) -> None:
-        """Write the weights that were chosen at the end as the model of the run, and its wrong answers."""
-        if self.writes and errors is not None:
-            self.directory.check_locked()
-            self._write_errors(errors)
-        self._save(self.directory.model, weights, metrics, calibration)
-
     def _save(self, path: Path, weights: Arrays, metrics: Metrics, calibration: Calibration | None = None) -> None:
         if self.writes:
             self.directory.check_locked()
             self.prepared.model_file(weights, metrics, calibration).save(path)
-
-    def _write_errors(self, errors: dict[str, Any]) -> None:
-        write_text(self.directory.errors, json.dumps(errors, ensure_ascii=False))
 
     def card(self, finished: Finished) -> None:
         """Write the model card. The previous checkpoint of a run that has ended is not needed."""

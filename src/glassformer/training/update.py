@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.corpus import Corpus
@@ -18,13 +16,14 @@ from glassformer.runtime.devices import autocast, avoid_cudnn
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import Position
-from glassformer.training.computation import Computation
-from glassformer.training.objective import TeacherForced, learning_rate
+from glassformer.training.objective import Computation, Rows, TeacherForced, learning_rate
 
 
-class Sums(NamedTuple):
-    """Sums over the target tokens of one update (nats), the norm of the gradient before clipping, the token count."""
+class Update(NamedTuple):
+    """One update: sums over its target tokens (nats), the norm of the gradient before clipping, and its batches."""
 
+    step: int
+    batches: Sequence[Rows]
     smoothed: Tensor
     plain: Tensor
     norm: Tensor
@@ -68,7 +67,7 @@ class Updater:
         """The rate of the last update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def update(self, batches: Sequence[NDArray[np.int64]]) -> Sums:
+    def update(self, batches: Sequence[Rows]) -> Update:
         """Make the next update, with the mean gradient over all its tokens.
 
         When loss or gradient is not finite, weights and optimizer stay as they are. A batch that does not fit into
@@ -84,7 +83,7 @@ class Updater:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm or math.inf)
             self.position.step += 1
             self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
-        return Sums(smoothed, plain, norm, n_tokens)
+        return Update(self.position.step, batches, smoothed, plain, norm, n_tokens)
 
     def _step(self, is_finite: Tensor) -> None:
         """Change the weights, if all is finite. A device decides that by itself: nothing waits for it."""
@@ -99,7 +98,7 @@ class Updater:
             self.optimizer.step()
         self.optimizer.zero_grad()
 
-    def _accumulate(self, batches: Sequence[NDArray[np.int64]], n_tokens: int) -> list[Tensor]:
+    def _accumulate(self, batches: Sequence[Rows], n_tokens: int) -> list[Tensor]:
         """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
         while True:
             shares = [share(rows, self.processes.rank, self.processes.count) for rows in batches]
@@ -124,7 +123,7 @@ class Updater:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _forward_backward(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> Tensor:
+    def _forward_backward(self, rows: Rows, n_tokens: int, weight: float) -> Tensor:
         """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their `_losses`.
 
         `weight` is 0 for rows that do not count.
@@ -133,7 +132,7 @@ class Updater:
             lambda part: self._losses(part, n_tokens, weight), rows, self.position.batch_parts or 1
         )
 
-    def _losses(self, rows: NDArray[np.int64], n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
+    def _losses(self, rows: Rows, n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
         """Return the part of some rows in the mean loss of an update, and their summed losses: smoothed and plain."""
         training = self.settings.training
         with autocast(self.device, training.precision):
@@ -143,7 +142,7 @@ class Updater:
 
     # Memory
 
-    def _parts(self, rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def _parts(self, rows: Rows) -> list[Rows]:
         """Split the rows of a batch so that no part has more than `max_tokens`, but for a single row."""
         limit = self.position.max_tokens
         if limit is None or len(rows) == 1 or self._tokens_of(rows) <= limit:
@@ -151,15 +150,15 @@ class Updater:
         half = len(rows) // 2
         return self._parts(rows[:half]) + self._parts(rows[half:])
 
-    def _longest(self, rows: NDArray[np.int64]) -> int:
+    def _longest(self, rows: Rows) -> int:
         return int(max(self.corpus.source.lengths[rows].max(), self.corpus.target.lengths[rows].max()))
 
-    def _tokens_of(self, rows: NDArray[np.int64]) -> int:
+    def _tokens_of(self, rows: Rows) -> int:
         """Return the padded tokens of the longer side of some rows, which training.batch_tokens limits in a batch."""
         return len(rows) * self._longest(rows)
 
 
-def share(rows: NDArray[np.int64], rank: int, count: int) -> tuple[NDArray[np.int64], float]:
+def share(rows: Rows, rank: int, count: int) -> tuple[Rows, float]:
     """Return the rows of a batch that one of `count` processes computes, and their weight.
 
     It is 0 for a row of another that stands in for none: every process must compute something, because the others wait

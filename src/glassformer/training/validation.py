@@ -31,9 +31,8 @@ from glassformer.storage.container import Arrays
 from glassformer.storage.records import Metrics
 from glassformer.storage.weights import get_weights, set_weights
 from glassformer.text.inputs import readable
-from glassformer.training.computation import Computation
 from glassformer.training.events import Sample
-from glassformer.training.objective import TeacherForced
+from glassformer.training.objective import Computation, TeacherForced
 
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept
@@ -118,10 +117,10 @@ class Validator:
     def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measured:
         """Measure other weights, as `measure` does; the model has its own ones afterwards."""
         model = self.computation.model
-        own = get_weights(model)
+        current_weights = get_weights(model)
         set_weights(model, weights)
         measured = self.measure(as_used=as_used)
-        set_weights(model, own)
+        set_weights(model, current_weights)
         return measured
 
     def choose(
@@ -147,8 +146,8 @@ class Validator:
     def metrics_of(self, measured: Measured, step: int) -> Metrics:
         """Return the record for the model file of weights after `step` updates."""
         rows: Literal["training", "validation"] = "training" if self.prepared.valid is None else "validation"
-        known = {} if self.metric == "loss" else {"n_sources": measured.errors.get("rows")}
-        return Metrics(metric=self.metric, value=measured.value, step=step, rows=rows, **known)
+        n_sources = {} if self.metric == "loss" else {"n_sources": measured.errors.get("rows")}
+        return Metrics(metric=self.metric, value=measured.value, step=step, rows=rows, **n_sources)
 
     def _search(
         self, sources: list[list[int]], decoding: DecodingSettings, max_new_tokens: int
@@ -163,8 +162,8 @@ class Validator:
             from glassformer.inference.engines.torch import TorchEngine
 
             engine = TorchEngine.of([model], target, device)
-        found = search(engine, sources[rank::count], decoding, max_new_tokens)
-        parts = self.processes.gather([(best.ids, best.score) for best, *_ in found])
+        answers = search(engine, sources[rank::count], decoding, max_new_tokens)
+        parts = self.processes.gather([(best.ids, best.score) for best, *_ in answers])
         return [parts[row % count][row // count] for row in range(len(sources))]
 
     def _samples(self, items: Sequence[Item], answers: Sequence[str]) -> list[Sample]:

@@ -52,13 +52,6 @@ def test_the_sentence_is_named(kind, row, shown, time):
         assert isinstance(caught.value, EngineError)
 
 
-@pytest.mark.parametrize("kind", ["greedy", "beam", "sample"])
-def test_some_impossible_tokens_are_no_harm(kind):
-    table = {(s, t): [FINE[0], -math.inf, FINE[2], FINE[3]] for s in range(3) for t in range(4)}
-    for answers in search(kind, table):
-        assert math.isfinite(answers[0].score)
-
-
 @pytest.mark.parametrize("kind", ["greedy", "beam"])
 def test_what_is_computed_for_a_sentence_that_has_ended_does_not_matter(kind):
     """The first of three ends at once, and keeps its place for a while."""
