@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer import compiled
 from glassformer.fast import compiled_attention
 from glassformer.fast.attention import FastMultiHeadAttention, Packed
 from glassformer.fast.compiled_attention import CompiledAttention
 from glassformer.fast.library import library
 from glassformer.fast.packing import TokenLayout
 from glassformer.fast.threads import one_thread
+from glassformer.runtime import compiled
 from glassformer.settings import ModelSettings
 
 pytestmark = pytest.mark.usefixtures("one_core")

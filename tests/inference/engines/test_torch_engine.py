@@ -18,13 +18,13 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
-from glassformer import devices
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
 from glassformer.inference.engines import batches, search, torch as engine_module, torch_cached as inference_module
 from glassformer.inference.engines.batches import padded_length, plan_equal_lengths
 from glassformer.inference.engines.torch import TorchEngine
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis
+from glassformer.runtime import devices
 from glassformer.runtime.devices import autocast, avoid_cudnn, find_device, has_fast_bfloat16, resolve_precision
 from glassformer.settings import DecodingSettings, ModelSettings
 from glassformer.storage.weights import get_weights, set_weights
