@@ -9,8 +9,9 @@ import sys
 
 import typer
 
-from glassformer.cli.command import Command, as_options
+from glassformer.cli.command import Command, Group, as_options
 from glassformer.cli.console import print_error
+from glassformer.cli.help import description_of
 from glassformer.errors import GlassformerError, is_out_of_memory
 
 VERBS = {
@@ -26,12 +27,12 @@ VERBS = {
 def command_line(only: str = "") -> typer.Typer:
     """Return all verbs as one application; or the verb named `only`, because importing them all takes a while."""
     app = typer.Typer(
+        cls=Group,
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
         "computed.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
@@ -39,7 +40,8 @@ def command_line(only: str = "") -> typer.Typer:
     for name in (only,) if only in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
-        app.command(name, cls=Command, rich_help_panel=panels[name])(as_options(verb))
+        examples = description_of(verb)[1]
+        app.command(name, cls=Command, epilog=examples, rich_help_panel=panels[name])(as_options(verb))
     return app
 
 

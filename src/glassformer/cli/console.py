@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
 
 COMMON = "Common options"
+WARNING = "warning:"
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
@@ -79,29 +81,48 @@ class Reporter(OptionGroup):
         """Print the result of a verb: with --json as JSON, otherwise as `show` prints it."""
         print_json(value) if self.as_json else show()
 
-    def print(self, text: str) -> None:
+    def print(self, text: str, *, style: str = "") -> None:
         """Print text without markup; control characters are escaped."""
-        self.console.print(printable_lines(text), soft_wrap=True, markup=False)
-
-    def warn(self, text: str) -> None:
-        self.console.print(_text(("warning:", "yellow"), f" {printable_lines(text)}"), soft_wrap=True)
+        self.console.print(_text((wrapped(printable_lines(text), self.console), style)), soft_wrap=True)
 
     def success(self, text: str) -> None:
-        self.console.print(_text((printable_lines(text), "green")), soft_wrap=True)
+        self.print(text, style="green")
+
+    def command(self, command: str) -> None:
+        """Print a command on a line of its own, without line breaks, so that it can be copied."""
+        self.console.print(_text(f"  {printable(command)}"), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        first, rest = WARNING, wrapped(f"{WARNING} {printable_lines(text)}", self.console).removeprefix(WARNING)
+        self.console.print(_text((first, "yellow"), rest), soft_wrap=True)
 
 
-def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Group:
+def wrapped(text: str, console: Console) -> str:
+    """Return a text for a terminal, whose lines break between words only; for a file as it is."""
+    if not console.is_terminal:
+        return text
+    lines = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapper = textwrap.TextWrapper(console.width, subsequent_indent=indent, replace_whitespace=False)
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        lines += wrapper.wrap(line) or [""]
+    return "\n".join(lines)
+
+
+def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], *, dim: bool = False) -> Group:
     """Return a table to print under its title; a cell is text without markup or line breaks, a number, or None."""
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, style="dim" if dim else "")
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
         table.add_row(*(escape(printable(_cell(value))) for value in row))
-    return Group(_text((printable(title), "bold")), table)  # a title of a Table is no wider than its rows
+    # A title of a Table is no wider than its rows.
+    return Group(_text((printable(title), "dim" if dim else "bold")), table)
 
 
 def _cell(value: Any) -> str:
@@ -111,14 +132,15 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 
-def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], *, dim: bool = False) -> None:
     """Print the result of a verb as a table on standard output."""
-    standard_output().print(plain_table(title, columns, rows))
+    standard_output().print(plain_table(title, columns, rows, dim=dim))
 
 
 def print_line(text: str = "", *, style: str = "") -> None:
     """Print a line of the result of a verb."""
-    standard_output().print(_text((printable(text), style)), soft_wrap=True)
+    console = standard_output()
+    console.print(_text((wrapped(printable(text), console), style)), soft_wrap=True)
 
 
 def standard_output() -> Console:
@@ -140,8 +162,10 @@ def _text(*parts: str | tuple[str, str]) -> Text:
 
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print the result of a verb as one JSON document on standard output, in the first process."""
+    from glassformer.data.cells import six_digits
+
     if is_first_process():
-        sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
+        sys.stdout.write(shown(json.dumps(six_digits(value), ensure_ascii=False, indent=indent)) + "\n")
 
 
 def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:

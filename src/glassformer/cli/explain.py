@@ -31,24 +31,30 @@ def explain(
     text: Annotated[str, Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
     html: Annotated[
-        Path | None, Option(help="Write the page that shows all of it, as one file that works offline.")
+        Path | None, Option(metavar="FILE", help="Write the page that shows all of it, as one file that works offline.")
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, Option(help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, Option(metavar="TEXT", help="A gold target: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
-        Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
+        Option(
+            metavar="NAME",
+            help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names.",
+        ),
     ] = None,
-    head: Annotated[int | None, Option(min=0, help="Print only this head of --tensor; heads count from 0.")] = None,
+    head: Annotated[
+        int | None, Option(min=0, metavar="N", help="Print only this head of --tensor; heads count from 0.")
+    ] = None,
     edit: Annotated[
-        list[str] | None, Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …')
+        list[str] | None,
+        Option(metavar="EDIT", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: Annotated[
-        int, Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+        int, Option(min=0, metavar="N", help="Pad the source with <pad> to this many tokens (changes no answer).")
     ] = 0,
     heads: Annotated[
         str | None,
@@ -63,6 +69,10 @@ def explain(
     --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): text x · token 3=7 · prefix Jan ·
     head encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off ·
     positions off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 · patch encoder.0 row 2 …
+
+    Examples:
+        glassformer explain run "July 20, 1969" --html report.html
+        glassformer explain run "July 20, 1969" --edit "head encoder.0.self 2 off"
     """
     whole_trace = html is not None or (reporter.as_json and tensor is None)
     _check_options(tensor, head, heads, whole_trace=whole_trace)

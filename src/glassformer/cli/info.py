@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def info(model: Model, reporter: Reporter) -> None:
-    """Print the shape, the training data and the metrics of a model."""
+    """Print the shape, the training data and the metrics of a model.
+
+    Examples:
+        glassformer info run
+        glassformer info run --json
+    """
     from glassformer.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)

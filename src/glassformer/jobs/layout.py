@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.cells import Json, json_text
+from glassformer.data.cells import Json, json_text, six_digits
 from glassformer.data.delimited import csv_text
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
@@ -122,7 +122,7 @@ def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else repr(value)
+    return "" if value is None else value if isinstance(value, str) else repr(six_digits(value))
 
 
 def _as_text(cell: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import reprlib
 from dataclasses import dataclass
@@ -42,6 +43,22 @@ def read_history(path: Path) -> list[HistoryEvent]:
             raise unreadable("history", where, reprlib.repr(fields), "a JSON object")
         events.append(HistoryEvent(number, fields))
     return events
+
+
+def loss_fell(path: Path) -> float | None:
+    """Return the fraction by which the loss of validations fell in the last half of the steps; None: too few of them.
+
+    An event that is not one of a validation is skipped, and so is a history that cannot be read.
+    """
+    losses: dict[int, float] = {}  # of the last validation at a step: a training may have gone back
+    with contextlib.suppress(RunError):
+        for event in read_history(path):
+            match event.fields:
+                case {"event": "validated", "step": int(step), "loss": float(loss)}:
+                    losses[step] = loss
+    last = max(losses, default=0)
+    middle = max((step for step in losses if 2 * step <= last), default=None)
+    return None if middle is None or losses[middle] <= 0 else 1 - losses[last] / losses[middle]
 
 
 def unreadable(name: str, where: str, got: str, expected: str | None = None) -> RunError:
