@@ -26,7 +26,7 @@ PIECES = {
 
 
 @pytest.mark.parametrize("suffix", PIECES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_every_row_has_its_own_row_of_output(suffix, data):
     content = b"".join(data.draw(st.lists(st.sampled_from(PIECES[suffix]), max_size=25)))

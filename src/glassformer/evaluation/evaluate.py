@@ -21,7 +21,6 @@ import numpy as np
 from glassformer.data.column_settings import settings_of_model
 from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError
 from glassformer.evaluation.metrics import (
@@ -179,6 +178,12 @@ def evaluate(
     split_tokens = translator.target_tokenizer.split
     score = functools.partial(score_texts, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize)
     texts = [answer.text for answer in answers]
+    trained = translator.trained_sources
+    n_trained = int(trained.contains(source for source, _ in checked).sum())
+    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    without: dict[str, Measure] = {}
+    if n_trained and others:
+        without = score([texts[i] for i in others], [items[i].references for i in others])
     return Report(
         rows_read=read,
         rows_scored=len(checked),
@@ -189,7 +194,7 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, split_tokens, translator.inputs),
-        trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
+        trained_on=TrainedOn(n_trained, trained.unknown, len(others), without),
         answered=list(zip(items, answers, strict=True)),
         reliability=reliability(answers, [item.references for item in items]) if confidence else None,
     )
@@ -204,22 +209,6 @@ def how_to_read(model_file: ModelFile, given: Mapping[str, Any]) -> tuple[DataSe
     """Return how a table is read for a model, and the columns of its training; `given` are fields of DataSettings."""
     trained = model_file.data.columns
     return settings_of_model(model_file.source_tokenizer.inputs, trained, given), trained
-
-
-def _trained_on(
-    trained: TrainedSources,
-    pairs: Sequence[tuple[str, str]],
-    items: Sequence[Item],
-    texts: Sequence[str],
-    score: Callable[[list[str], list[tuple[str, ...]]], dict[str, Measure]],
-) -> TrainedOn:
-    """Return the number of rows whose source was trained on, and the metrics of the answers to all others."""
-    n_trained = int(trained.contains(source for source, _ in pairs).sum())
-    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
-    without: dict[str, Measure] = {}
-    if n_trained and others:
-        without = score([texts[i] for i in others], [items[i].references for i in others])
-    return TrainedOn(n_trained, trained.unknown, len(others), without)
 
 
 def score_texts(

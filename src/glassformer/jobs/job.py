@@ -27,11 +27,8 @@ GROUP = 4096  # rows that are read again together
 Chunks = Iterator[list[JobRow]]
 Answered = Generator[tuple[list[JobRow], list[Translation]]]
 """Rows and their answers, in order."""
-
 OnCount = Callable[[int], None] | None
 """Called with the number of rows that were answered."""
-
-
 Workers = Callable[[Chunks, Search, OnCount], Answered]
 """Translates the rows of a job: in this process (`here`), or on a cluster (`on_ray.OnRay`)."""
 

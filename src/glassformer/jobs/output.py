@@ -163,9 +163,9 @@ class FileOutput:
         try:
             yield
         except OSError as error:
-            found = cannot_write(self.part, error)
-            found.hint = f"{found.hint or 'choose another --out'}; --resume continues after row {progress.rows:,}"
-            raise found from None
+            failure = cannot_write(self.part, error)
+            failure.hint = f"{failure.hint or 'choose another --out'}; --resume continues after row {progress.rows:,}"
+            raise failure from None
 
 
 def _write_parquet(rows: Path, names: tuple[str, ...], out: Path) -> None:

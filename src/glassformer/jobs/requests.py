@@ -129,33 +129,27 @@ def choose_search(
     **more: Any,
 ) -> Search:
     """Return how texts are translated; `lexicon` and `choices` are files, `more` are arguments of `Search.of`."""
-    constraint, known = _constraint(must_match, choices), _lexicon(lexicon, models[0])
-    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=known, **more)
+    constraint = Constraint.of(must_match, None if choices is None else _lines(choices))
+    answers = {} if lexicon is None else _read_lexicon(lexicon, models[0])
+    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=answers, **more)
 
 
-def _constraint(must_match: str | None, choices: Path | None) -> Constraint | None:
-    """Return what answers must be: a match of a pattern, or one of the lines of a file. None: anything.
-
-    Raises UsageError for a pattern that is not valid, and for a file without choices or with a blank line.
-    """
-    if choices is None:
-        return Constraint.of(must_match, None)
-    with open_lines(str(choices)) as opened:
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file of choices. Raises UsageError for a blank line."""
+    with open_lines(str(path)) as opened:
         lines = list(opened.rows)
         check_rows(opened, lines)
-    texts = [line.cells[0] for line in lines]
-    if blank := next((line.number for line, text in zip(lines, texts, strict=True) if not text.strip()), None):
-        raise UsageError("a choice is empty", where=f"{choices}, line {blank}", expected="one answer a line")
-    return Constraint.of(must_match, texts)
+    for line in lines:
+        if not line.cells[0].strip():
+            raise UsageError("a choice is empty", where=f"{path}, line {line.number}", expected="one answer a line")
+    return [line.cells[0] for line in lines]
 
 
-def _lexicon(path: str | None, model: ModelFile) -> dict[str, str]:
+def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
     """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
     """
-    if path is None:
-        return {}
     from glassformer.evaluation.evaluate import read_for
 
     table = read_for(model, path, {})

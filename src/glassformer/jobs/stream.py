@@ -106,8 +106,8 @@ def translate_stream(
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
-        given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, names, prefixes=given)
+        prefixes_of_chunk = None if forced is None else list(islice(forced, len(chunk)))
+        yield from translate_chunk(translator, chunk, search, names, prefixes=prefixes_of_chunk)
 
 
 def translate_chunk(
@@ -125,8 +125,8 @@ def translate_chunk(
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
     decoding = search.decoding if search.min_confidence is None else all_of_the_beam(search.decoding)
     free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
-    known = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
-    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in known}
+    lexicon_hits = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
+    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in lexicon_hits}
     split: set[int] = set()
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
@@ -158,11 +158,11 @@ def translate_chunk(
                     del parts[row]
     if progress and len(flat) != len(texts):
         progress(len(texts))
-    found = iter(align(translator, flat, answers) if search.alignments else answers)
+    answers_in_order = iter(align(translator, flat, answers) if search.alignments else answers)
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
-        results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
-    for row, target in known.items():
+        results[row] = joined(list(islice(answers_in_order, len(sentences.texts))), sentences.spaces)
+    for row, target in lexicon_hits.items():
         results[row] = replace(EMPTY, text=target)
     if search.min_confidence is None:
         return results

@@ -29,7 +29,7 @@ ACTIVATIONS = "relu", "gelu", "swish"
 ARGUMENTS = {
     "best": (Pointer, Pointer, *(Number,) * 5, Pointer, Pointer),
     "encode": (Pointer, Pointer, Pointer, Number, Pointer, Pointer, Pointer),
-    "step": (Pointer, Pointer, Number, Pointer, Pointer, Number, Number, *(Pointer,) * 5),
+    "step": (Pointer, Pointer, Number, Pointer, Pointer, Number, Number, *(Pointer,) * 4),
 }
 
 
@@ -153,14 +153,14 @@ class Compiled:
         return _Norm(self._keep(norm.gain), self._keep(norm.bias))
 
     def _layers(self, layers: Sequence[Layer]) -> Any:
-        found = (_Layer * len(layers))()
-        for to, layer in zip(found, layers, strict=True):
+        array = (_Layer * len(layers))()
+        for to, layer in zip(array, layers, strict=True):
             for name in _Layer.norms:
                 setattr(to, name, self._norm(getattr(layer, name, None)))
             for name in _Layer.products:
                 setattr(to, name, self._product(getattr(layer, name, None)))
-        self._kept.append(found)
-        return found
+        self._kept.append(array)
+        return array
 
     def start(self, sources: Sequence[Sequence[int]], _length: int = 0) -> Cache:
         """Encode framed sources; return the cache before the first step."""
@@ -195,7 +195,7 @@ class Compiled:
         library().glassformer_step(
             *(self._at, _address(last), last.size, positions.ctypes.data + (cache.length - 1) * positions.strides[0]),
             *(cache.past_at, cache.past.shape[1], cache.length, cache.sources_at, cache.lengths_at),
-            *(_address(log_probs), None, cache.room(last.size * self._row_width, max(cache.longest, cache.length))),
+            *(_address(log_probs), cache.room(last.size * self._row_width, max(cache.longest, cache.length))),
         )
         return log_probs[:, :, : self._n_words]
 
