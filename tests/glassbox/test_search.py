@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from glassformer.glassbox import search as glassbox_search
-from glassformer.glassbox.schema import Search
+from glassformer.glassbox.schema import SearchTrace
 from glassformer.glassbox.search import search
 from glassformer.paper.search import SearchConstraints, beam_search, length_penalty
 from tests.paper.search.toys import Stepper, start
@@ -44,7 +44,7 @@ def stepper(next_log_probs: Any) -> Stepper:
 
 def recorded(
     next_log_probs: Any, where: SearchConstraints, num_beams: int, alpha: float = 0.0, n_best: int = 1
-) -> Search:
+) -> SearchTrace:
     step = stepper(next_log_probs)
     return search(step, start(1), where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
 

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
 from glassformer.data.cleaning import CONTROL
-from glassformer.evaluation.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
+from glassformer.evaluation.failures import FEW, KINDS, AnswerEdit, AnsweredRow, Breakdown, Failures, Group, RowsToAdd
 from glassformer.evaluation.metrics import Share
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.translator import Translation
@@ -29,7 +29,7 @@ LIKELY, UNLIKELY = 0.9, 0.5  # probabilities of tokens that are not in doubt, an
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationOrigin:
     """What was measured: the model and the table as they were given.
 
     `row_name` names a pair by its number. `beams` is the width of the beam, if it is not the model's own.
@@ -44,7 +44,7 @@ class Measured:
     beams: int | None = None
 
 
-def error_page(failures: Failures, measured: Measured) -> str:
+def error_page(failures: Failures, measured: EvaluationOrigin) -> str:
     """Return the page."""
     style = _style()
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
@@ -92,7 +92,7 @@ def _anchor(name: str) -> str:
 # Parts
 
 
-def _verdict(right: Share, measured: Measured) -> Iterator[str]:
+def _verdict(right: Share, measured: EvaluationOrigin) -> Iterator[str]:
     rows = f"{measured.rows_scored:,} of {measured.rows_read:,} rows scored"
     if right.count == right.of:
         yield f"All {right.of:,} answers are right ({_interval(right)}; {rows})."
@@ -100,7 +100,7 @@ def _verdict(right: Share, measured: Measured) -> Iterator[str]:
         yield f"{right.count:,} of {right.of:,} answers are right: {_percent(right)} ({rows})."
 
 
-def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, list[Element]]]:
+def _sections(failures: Failures, measured: EvaluationOrigin) -> Iterator[tuple[str, list[Element]]]:
     """Yield the sections by name."""
     wrong = failures.right.of - failures.right.count
     yield "Rows to add", _rows_to_add(failures.advice, wrong)
@@ -121,7 +121,7 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
     yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
-def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
+def _rows_to_add(advice: Sequence[RowsToAdd], wrong: int) -> list[Element]:
     if not wrong:
         return [_element("p", "No answer is wrong, so this table does not show which rows are missing.")]
     if not advice:
@@ -209,7 +209,7 @@ def _interval(share: Share) -> str:
 # Rows
 
 
-def _how_to_open(measured: Measured) -> Element:
+def _how_to_open(measured: EvaluationOrigin) -> Element:
     return _element(
         "p",
         "“Glass box” opens the page of ",
@@ -218,7 +218,7 @@ def _how_to_open(measured: Measured) -> Element:
     )
 
 
-def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
+def _items(rows: Sequence[AnsweredRow], measured: EvaluationOrigin) -> Iterator[Element]:
     for row in rows:
         badge = _element(
             "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
@@ -257,7 +257,7 @@ def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
         )
 
 
-def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
+def _edits(edits: Sequence[AnswerEdit]) -> Iterator[Element | str]:
     for number, edit in enumerate(edits):
         yield "; " if number else ""
         yield f"{edit.kind} "
@@ -289,7 +289,7 @@ def _probability(log_probability: float) -> str:
     return f"{value:.3f}" if value >= 0.0005 else f"{value:.0e}"
 
 
-def _address(row: Row, measured: Measured) -> str:
+def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the address of the text in the page of a server (see `page/address.js`)."""
     cells = split(row.source) if measured.inputs else [row.source]
     names = [f"text.{one.name}" for one in measured.inputs] or ["text"]
@@ -298,7 +298,7 @@ def _address(row: Row, measured: Measured) -> str:
     return f"{SERVER}#logits?{urlencode(query, errors='replace')}"
 
 
-def _command(row: Row, measured: Measured) -> str:
+def _command(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the command that explains the answer."""
     text, *others = split(row.source) if measured.inputs else [row.source]
     features = [f"--feature={one.name}={cell}" for one, cell in zip(measured.inputs[1:], others, strict=False)]

@@ -27,7 +27,7 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trus
 
 
 @dataclass(frozen=True)
-class Report:
+class WrittenReport:
     """A written file. `has_weights`: whether the page can apply edits; `left_out`: the parts that it does not have."""
 
     path: Path
@@ -36,7 +36,7 @@ class Report:
     left_out: tuple[str, ...] = ()
 
 
-def write_report(trace: Trace, path: str | Path) -> Report:
+def write_report(trace: Trace, path: str | Path) -> WrittenReport:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
     From a file of more than 20 MB are left out, one after the other until it is smaller: the weights, the tensors that
@@ -63,7 +63,7 @@ def write_report(trace: Trace, path: str | Path) -> Report:
     with atomic(path) as temporary:
         temporary.write_bytes(html)
     has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
-    return Report(path, len(html), has_weights, tuple(left_out))
+    return WrittenReport(path, len(html), has_weights, tuple(left_out))
 
 
 def _fits(trace: Trace) -> bool:
