@@ -50,32 +50,21 @@ def error_page(failures: Failures, measured: EvaluationOrigin) -> str:
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
     title = f"Errors of {measured.model} on {measured.table}"
     sections = dict(_sections(failures, measured))
-    links = (_element("a", name, href=f"#{_anchor(name)}") for name in sections)
-    page = _element(
-        "html",
-        _element(
-            "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", title),
-            _element("style", style),
-        ),
-        _element(
-            "body",
-            _element(
-                "main",
-                _element("h1", title),
-                _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
-                _element("nav", *links),
-                *(
-                    _element("section", _element("h2", name, id=_anchor(name)), *parts)
-                    for name, parts in sections.items()
-                ),
-            ),
-        ),
-        lang="en",
+    head = (
+        _element("meta", charset="utf-8"),
+        _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
+        _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        _element("title", title),
+        _element("style", style),
     )
+    main = (
+        _element("h1", title),
+        _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
+        _element("nav", *(_element("a", name, href=f"#{_anchor(name)}") for name in sections)),
+    )
+    named = (_element("h2", name, id=_anchor(name)) for name in sections)
+    parts = (_element("section", heading, *section) for heading, section in zip(named, sections.values(), strict=True))
+    page = _element("html", _element("head", *head), _element("body", _element("main", *main, *parts)), lang="en")
     return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
 
 
@@ -127,15 +116,11 @@ def _rows_to_add(advice: Sequence[RowsToAdd], wrong: int) -> list[Element]:
     if not advice:
         text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
         return [_element("p", text)]
-    lines = (
-        _element(
-            "li",
-            _element("b", f"Add {one.rows}"),
-            f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
-            f"of all others, {_percent(one.others)}.",
-        )
-        for one in advice
-    )
+    lines = []
+    for one in advice:
+        right = f"Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}"
+        text = f". {right}; of all others, {_percent(one.others)}."
+        lines.append(_element("li", _element("b", f"Add {one.rows}"), text))
     return [_element("ol", *lines, {"class": "advice"})]
 
 
@@ -152,21 +137,19 @@ def _group(group: Group) -> Element:
 def _kinds(failures: Failures) -> Iterator[Element]:
     text = "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
     yield _element("p", text)
-    rows = [
-        _row(
-            (kind.name, _element("br"), _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")), kind.answers
-        )
-        for kind in failures.kinds
-    ]
+    rows = []
+    for kind in failures.kinds:
+        meaning = _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")
+        rows.append(_row((kind.name, _element("br"), meaning), kind.answers))
     yield _table(("kind", "", "wrong answers", "share"), rows)
 
 
 def _confusions(failures: Failures) -> Iterator[Element]:
     yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
-    rows = [
-        _row((_token_of(one.expected), " → ", _token_of(one.got) if one.got else "missing"), one.share)
-        for one in failures.confusions
-    ]
+    rows = []
+    for one in failures.confusions:
+        got = _token_of(one.got) if one.got else "missing"
+        rows.append(_row((_token_of(one.expected), " → ", got), one.share))
     yield _table(("target → answer", "", "times", "share"), rows)
 
 
@@ -220,47 +203,32 @@ def _how_to_open(measured: EvaluationOrigin) -> Element:
 
 def _items(rows: Sequence[AnsweredRow], measured: EvaluationOrigin) -> Iterator[Element]:
     for row in rows:
-        badge = _element(
-            "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
-        )
         answer = row.answer
-        facts = {
+        verdict, color = ("right", "green") if row.is_right else ("wrong", "red")
+        title = (
+            measured.row_name(row.number),
+            _element("span", verdict, {"class": f"badge {color}"}),
+            _element("small", _certainty(answer)),
+            _element("a", "Glass box", href=_address(row, measured)),
+        )
+        facts: dict[str, Sequence[Element | str]] = {
             "source": [_bdi(readable(row.source, measured.inputs))],
             "target": [_bdi(row.expected)],
-            "answer": [_bdi(answer.text), *((_element("small", " cut off"),) if not answer.finished else ())],
+            "answer": [_bdi(answer.text), *([] if answer.finished else [_element("small", " cut off")])],
             "edits": list(_edits(row.edits)),
             "unlike the training": [answer.unlike] if answer.unlike else [],
             "tokens": list(_tokens(answer)),
         }
-        yield _element(
-            "article",
-            _element(
-                "h3",
-                measured.row_name(row.number),
-                badge,
-                _element("small", _certainty(answer)),
-                _element("a", "Glass box", href=_address(row, measured)),
-            ),
-            _element(
-                "dl",
-                *(
-                    part
-                    for name, parts in facts.items()
-                    if parts
-                    for part in (_element("dt", name), _element("dd", *parts))
-                ),
-            ),
-            _element(
-                "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
-            ),
-            {"class": "item"},
-        )
+        terms = ((_element("dt", name), _element("dd", *parts)) for name, parts in facts.items() if parts)
+        command = _element("pre", _element("code", _command(row, measured)))
+        details = _element("details", _element("summary", "command"), command)
+        facts_list = _element("dl", *(element for pair in terms for element in pair))
+        yield _element("article", _element("h3", *title), facts_list, details, {"class": "item"})
 
 
 def _edits(edits: Sequence[AnswerEdit]) -> Iterator[Element | str]:
     for number, edit in enumerate(edits):
-        yield "; " if number else ""
-        yield f"{edit.kind} "
+        yield f"; {edit.kind} " if number else f"{edit.kind} "
         if edit.expected:
             yield _token_of(edit.expected)
         if edit.expected and edit.got:

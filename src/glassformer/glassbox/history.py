@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -81,10 +82,16 @@ def _take(kind: type[Kind], event: HistoryEvent, path: Path) -> Kind:
         if name != "step" and isinstance(value, float) and not math.isfinite(value):
             given[name] = None
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
+        taken: Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("history", f"{path}, line {event.line}", f"{place}: {got}", expected) from None
+    return taken
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:

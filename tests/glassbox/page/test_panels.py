@@ -65,21 +65,6 @@ def test_a_subword_is_forced_by_a_click(window: Any) -> None:
     assert "--edit 'prefix " in str(window.page.get_attribute("[data-key='copy-command']", "title"))
 
 
-def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_translation(window: Any, trace: Trace) -> None:
-    window.open(trace, "search")
-    nodes = trace.search.beam.nodes
-    drawn = window.all(
-        ".node", "[Number(each.dataset.node), ...['best', 'pruned'].map((kind) => each.classList.contains(kind))]"
-    )
-    assert [(number, pruned) for number, _, pruned in drawn] == [(node.id, node.state == "pruned") for node in nodes]
-    best = [nodes[number] for number, is_best, _ in drawn if is_best]
-    assert "".join(node.text for node in best if node.text != "<eos>") == trace.translation
-    window.page.focus(f"[data-node='{best[-1].id}']")
-    assert best[-1].reason in window.text(".so-far")
-    window.page.keyboard.press("Enter")
-    assert window.text("h1") == "Logits"
-
-
 def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace) -> None:
     window.open(trace, "attention")
     window.press("view-mistakes")

@@ -233,9 +233,8 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
     assert window.page.locator(".story figure").count() >= 1
 
 
-@pytest.mark.parametrize("text", ["a", "g"])
-def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any, text: str) -> None:
-    window.open(explain(make_model(3, n_heads=1), text, weights=True, num_beams=2, max_new_tokens=1), "story")
+def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any) -> None:
+    window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
     assert "Its decoder has one layer" in words(window)
     for at in range(N_QUESTIONS + 1):
         window.press(f"question-{at}")

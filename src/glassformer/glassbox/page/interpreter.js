@@ -2,7 +2,7 @@
  * Recompute a step of a trace from its inputs: each op of the closed set (docs/trace-schema.md), and the axes of its
  * output.
  *
- * It is the counterpart of glassbox/interpreter.py; `model.js` computes with it too.
+ * `model.js` computes with it too.
  */
 
 import { range } from 'glassbox/dom.js';
