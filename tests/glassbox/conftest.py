@@ -74,7 +74,7 @@ def wrong_steps(trace: Trace) -> list[str]:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed")
-    program = joined("glassbox/trace.js", modules()).replace("\nexport ", "\n") + VERDICTS
+    program = joined("glassbox/model/trace.js", modules()).replace("\nexport ", "\n") + VERDICTS
     done = subprocess.run([node, "-e", program], input=trace.dumps(), capture_output=True, text=True, check=True)
     names: list[str] = json.loads(done.stdout)
     return names

@@ -74,7 +74,7 @@ def test_of_tokens_that_are_tied_the_lowest_id_wins_as_in_the_engine(num_beams: 
     constraints = {"eos": EOS, "forbidden": [BOS], "maxNewTokens": 4, "forced": []}
     options = {"beams": num_beams, "alpha": 0, "best": num_beams}
     given = json.dumps({"table": TIED, "constraints": constraints, "options": options})
-    module = Path(glassbox_search.__file__).parent / "page" / "search.js"
+    module = Path(glassbox_search.__file__).parent / "page" / "model" / "search.js"
     command = [node, "--input-type=module", "-e", IN_PAGE, module.as_uri()]
     printed = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
     assert [(tuple(ids), finished) for ids, finished in json.loads(printed)[:num_beams]] == ids

@@ -258,7 +258,7 @@ def _probability(log_probability: float) -> str:
 
 
 def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
-    """Return the address of the text in the page of a server (see `page/address.js`)."""
+    """Return the address of the text in the page of a server (see `page/shell/address.js`)."""
     cells = split(row.source) if measured.inputs else [row.source]
     names = [f"text.{one.name}" for one in measured.inputs] or ["text"]
     query = [*zip(names, cells, strict=False), ("target", row.expected)]

@@ -34,8 +34,8 @@ EDITS = (
 )  # fmt: skip
 
 COMPARE = """
-const { Trace } = await import('glassbox/trace.js');
-const { whatIf, occlude } = await import('glassbox/whatif.js');
+const { Trace } = await import('glassbox/model/trace.js');
+const { whatIf, occlude } = await import('glassbox/model/whatif.js');
 const [base, expected] = [new Trace(JSON.parse(given.base)), new Trace(JSON.parse(given.edited))];
 const wrong = base.steps.filter((step) => base.verdict(step.output).passed !== true).map((step) => step.output);
 const made = whatIf(base, given.words);
@@ -97,8 +97,8 @@ def test_a_token_that_is_hidden_is_not_copied(window: Any, trace: Trace) -> None
     base = explain(model, text, weights=True, num_beams=3)
     assert base.evidence is not None
     assert base.evidence.occluded_by == "mask"
-    program = """const { Trace } = await import('glassbox/trace.js');
-    const { occlude } = await import('glassbox/whatif.js');
+    program = """const { Trace } = await import('glassbox/model/trace.js');
+    const { occlude } = await import('glassbox/model/whatif.js');
     return [...occlude(new Trace(JSON.parse(given))).numbers];"""
     expected = base.array("evidence.occlusion").ravel()
     assert window.open(trace).run(program, base.dumps()) == pytest.approx(expected, abs=1e-4)
@@ -155,7 +155,7 @@ def mutations(trace: Trace) -> dict[str, tuple[str, Trace]]:
 
 
 def test_a_mutation_turns_its_step_red(window: Any, trace: Trace) -> None:
-    program = """const { Trace } = await import('glassbox/trace.js');
+    program = """const { Trace } = await import('glassbox/model/trace.js');
     return new Trace(JSON.parse(given[0])).verdict(given[1]).passed;"""
     for kind, (name, mutated) in mutations(trace).items():
         if kind == "a changed number":

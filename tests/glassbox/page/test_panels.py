@@ -41,8 +41,8 @@ def test_the_terms_of_a_cell_add_up_to_it(window: Any, trace: Trace) -> None:
             continue
         index = [rng.randrange(length) for length in trace.array(step.output).shape]
         found = window.run(
-            """const { Trace } = await import('glassbox/trace.js');
-            const { termsOf } = await import('glassbox/terms.js');
+            """const { Trace } = await import('glassbox/model/trace.js');
+            const { termsOf } = await import('glassbox/views/terms.js');
             globalThis.kept ??= new Trace(JSON.parse(document.getElementById('trace').textContent));
             return termsOf(kept, kept.stepOf.get(given.name), given.index);""",
             {"name": step.output, "index": index},

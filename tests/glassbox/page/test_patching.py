@@ -18,8 +18,8 @@ from tests.glassbox.page.conftest import compare
 pytestmark = pytest.mark.browser
 
 MEASURE = """
-const { Trace } = await import('glassbox/trace.js');
-const { Patching } = await import('glassbox/patching.js');
+const { Trace } = await import('glassbox/model/trace.js');
+const { Patching } = await import('glassbox/model/patching.js');
 const base = new Trace(JSON.parse(document.getElementById('trace').textContent));
 const found = new Patching(base, given.words, given.row);
 for (const _ of found.measure());
@@ -158,7 +158,7 @@ def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, tr
 
 
 CHANGES = """
-const { App } = await import('glassbox/app.js');
+const { App } = await import('glassbox/shell/app.js');
 const app = new App(JSON.parse(document.getElementById('trace').textContent));
 await app.edit(given);
 return app.base.names().map((name) => [name, app.changeOf(name)]).filter(([, change]) => change)
@@ -217,8 +217,8 @@ def test_the_parts_of_a_logit_are_what_heads_and_sublayers_add(window: Any, trac
 
 
 def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trace: Trace) -> None:
-    program = """const { Trace } = await import('glassbox/trace.js');
-    const { attribute } = await import('glassbox/attribution.js');
+    program = """const { Trace } = await import('glassbox/model/trace.js');
+    const { attribute } = await import('glassbox/model/attribution.js');
     const trace = new Trace(JSON.parse(given.trace));
     const sum = (parts) => parts.reduce((total, { number }) => total + number, 0);
     return given.cells.map((cell) => sum(attribute(trace, ...cell)));"""
@@ -259,7 +259,7 @@ def test_an_edit_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
     window.settle()
     assert NO_FIT[first] in window.text(".edited .wrong")
     assert window.page.locator(".edited .pill").count() == 0
-    program = """const { App } = await import('glassbox/app.js');
+    program = """const { App } = await import('glassbox/shell/app.js');
     const app = new App(JSON.parse(document.getElementById('trace').textContent));
     await app.edit(given);
     return [app.problem, app.words];"""
