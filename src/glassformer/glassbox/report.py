@@ -1,8 +1,8 @@
 """The page: as one HTML file with a trace in it, or as it is served.
 
-Its modules import each other by bare names ("glassbox/model/trace.js"), which an import map resolves to paths on a server
-and to data: URLs in a file. In both, a content security policy forbids any other source, and HTML that is made from
-text (`require-trusted-types-for`).
+Its modules import each other by bare names ("glassbox/model/trace.js"), which an import map resolves to paths on a
+server and to data: URLs in a file. In both, a content security policy forbids any other source, and HTML that is made
+from text (`require-trusted-types-for`).
 """
 
 from __future__ import annotations
