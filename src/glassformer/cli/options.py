@@ -96,7 +96,7 @@ InputValues = Annotated[
 ]
 
 
-class Columns(OptionGroup):
+class ColumnOptions(OptionGroup):
     """How a table of pairs is read."""
 
     source: Annotated[
@@ -151,7 +151,7 @@ class Columns(OptionGroup):
         return table
 
 
-class ColumnsWithLedger(Columns):
+class LedgerOptions(ColumnOptions):
     """The same, with a file for the rows that are not kept."""
 
     ledger: Annotated[
@@ -194,10 +194,10 @@ BleuTokenize = Annotated[
 ]
 NoGroup = Annotated[bool, Option("--no-group", help="Score each row separately, even if rows have the same source.")]
 
-# Training
+# TrainingOptions
 
 
-class Training(Columns):
+class TrainingOptions(ColumnOptions):
     """The settings of a training, and where it starts."""
 
     valid: Annotated[
