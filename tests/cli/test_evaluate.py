@@ -147,7 +147,7 @@ def test_an_ensemble_scores_as_in_python(call, run, others, few, translator):
     lines = call("score", run, few, *words, "--json", "--quiet").out.splitlines()
     found = [json.loads(line)["score"] for line in lines]
     expected = [each.score for each in Translator.load(run, ensemble=others).score(PAIRS)]
-    assert found == pytest.approx(expected, abs=1e-5)
+    assert found == pytest.approx(expected, rel=1e-5)
     assert found != pytest.approx([each.score for each in translator.score(PAIRS)], abs=1e-2)
 
 
@@ -171,7 +171,8 @@ def test_the_suspects_are_the_rows_whose_target_is_less_probable_than_the_answer
     for each in found:
         row = each["row"] - 2
         assert (each["source"], each["target"], each["answer"]) == (sources[row], "1", answers[row])
-        assert each["margin"] == each["answer_score"] - each["score"] > 0
+        assert each["margin"] == pytest.approx(each["answer_score"] - each["score"], rel=1e-5)
+        assert each["margin"] > 0
         score = translator.score([(sources[row], "1"), (sources[row], answers[row])])
         assert (each["score"], each["answer_score"]) == pytest.approx([one.score for one in score], abs=1e-4)
     assert found[0]["margin"] >= found[1]["margin"]

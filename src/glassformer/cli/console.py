@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from glassformer.data.digits import six_digits
 from glassformer.errors import RunError, counted
 from glassformer.storage.files import check_path, check_writable, shown
 
@@ -77,9 +78,9 @@ class Reporter(OptionGroup):
         """The terminal or file of the messages."""
         return _console(stderr=True, quiet=self.quiet or not is_first_process())
 
-    def result(self, value: Any, show: Callable[[], None]) -> None:
+    def result(self, value: Any, show: Callable[[], None], *, is_exact: bool = False) -> None:
         """Print the result of a verb: with --json as JSON, otherwise as `show` prints it."""
-        print_json(value) if self.as_json else show()
+        print_json(value, is_exact=is_exact) if self.as_json else show()
 
     def print(self, text: str, *, style: str = "") -> None:
         """Print text without markup; control characters are escaped."""
@@ -160,12 +161,15 @@ def _text(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts)
 
 
-def print_json(value: Any, indent: int | None = 2) -> None:
-    """Print the result of a verb as one JSON document on standard output, in the first process."""
-    from glassformer.data.cells import six_digits
+def print_json(value: Any, indent: int | None = 2, *, is_exact: bool = False) -> None:
+    """Print the result of a verb as one JSON document on standard output, in the first process.
 
+    Numbers have six significant digits, unless `is_exact`.
+    """
     if is_first_process():
-        sys.stdout.write(shown(json.dumps(six_digits(value), ensure_ascii=False, indent=indent)) + "\n")
+        sys.stdout.write(
+            shown(json.dumps(value if is_exact else six_digits(value), ensure_ascii=False, indent=indent)) + "\n"
+        )
 
 
 def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:

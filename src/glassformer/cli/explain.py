@@ -183,6 +183,7 @@ def _print_tensor(reporter: Reporter, trace: Trace, requested: str, head: int | 
     reporter.result(
         {"name": name, "head": head, "axes": described, "numbers": numbers.tolist()},
         lambda: _print_numbers(trace, name, numbers, axes),
+        is_exact=True,
     )
 
 

@@ -60,15 +60,6 @@ def _is_json(value: object) -> bool:
     return is_plain or _is_missing(value)
 
 
-def six_digits(value: Any) -> Any:
-    """Return a JSON value with its numbers rounded to six significant digits."""
-    if isinstance(value, dict):
-        return {name: six_digits(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [six_digits(one) for one in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
 def json_text(value: object) -> str:
     """Return a value as JSON; numbers that were read from JSON are as they were written. What JSON lacks is text."""
     if isinstance(value, Json):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.cells import Json, json_text, six_digits
+from glassformer.data.cells import Json, json_text
 from glassformer.data.delimited import csv_text
+from glassformer.data.digits import six_digits
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError
@@ -131,7 +132,7 @@ def _as_text(cell: str) -> str:
 
 
 def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
-    return _encoded("".join(json_text(value) + "\n" for value in values))
+    return _encoded("".join(json_text(six_digits(value)) + "\n" for value in values))
 
 
 def _encoded(text: str) -> bytes:
