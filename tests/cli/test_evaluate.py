@@ -50,6 +50,15 @@ def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table,
     assert "no row has a source that was trained on\n" in call("evaluate", run, none, "-q").out
 
 
+def test_the_metric_of_the_training_is_first(call, run, few):
+    found = json.loads(call("evaluate", run, few, "--json").out)["metrics"]["exact_match"]
+    value, low, high = (f"{100 * found[name]:.2f}" for name in ("value", "low", "high"))
+    verdict, *others = call("evaluate", run, few, "-q").out.splitlines()
+    right = round(24 * found["value"])
+    assert verdict == f"{right} of 24 answers are right: exact match {value} % (95 % interval {low} to {high})"
+    assert [line for line in others if line.startswith("bleu ") and "nrefs" not in line]
+
+
 def test_a_model_without_the_file_of_its_sources_says_that_the_overlap_is_unknown(call, run, table, others):
     alone = call("evaluate", others[0], table, "--quiet").out
     assert "trained on: unknown, because the sources.safetensors of its run is not next to the model\n" in alone

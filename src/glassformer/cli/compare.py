@@ -95,4 +95,4 @@ def _print_comparison(comparison: Comparison, table: str) -> None:
     for name, examples in (("B", comparison.examples_b), ("A", comparison.examples_a)):
         if examples:
             cells = [tuple(shortened(text, QUOTED) for text in astuple(each)) for each in examples]
-            print_table(f"rows in which {name} has fewer edits", ("source", "gold", "A", "B"), cells)
+            print_table(f"rows in which {name} has fewer edits", ("source", "target", "A", "B"), cells)

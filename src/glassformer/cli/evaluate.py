@@ -23,7 +23,7 @@ def evaluate(
     no_group: opt.NoGroup = False,
     confidence: Annotated[
         bool,
-        Option("--confidence", help="Compare the probability of each answer with what is right (calibrated models)."),
+        Option("--confidence", help="Compare the confidence in each answer with what is right (calibrated models)."),
     ] = False,
     assignments: opt.SetDecoding = None,
     page: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from dataclasses import replace
@@ -35,7 +34,7 @@ def explain(
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, Option(metavar="TEXT", help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, Option(metavar="TEXT", help="The right answer: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
@@ -140,15 +139,15 @@ def _print_trace(reporter: Reporter, trace: Trace) -> None:
         return
     best, tokens = trace.search.beam.answers[0], trace.tokens
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
-    known = "" if trace.probability is None else f", right with probability {trace.probability:.4f}"
+    known = "" if trace.probability is None else f", confidence {100 * trace.probability:.1f} %"
     print_line(trace.text)
-    print_line(f"→ {best.text}   model's probability {math.exp(best.score):.4f}{known}{end}")
+    print_line(f"→ {best.text}   score {best.score:.4f}{known}{end}")
     print_line(f"source: {_joined(tokens.source)}")
-    print_line(f"output: {_joined(tokens.target_out)}")
+    print_line(f"answer: {_joined(tokens.target_out)}")
     if trace.difference is not None:
         print_line(f"before the edits: {trace.difference.beam.before.text}")
     if tokens.gold is not None:
-        print_line(f"gold: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats")
+        print_line(f"target: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats")
     words = shlex.join(["glassformer", "explain", "--html", "explained.html", *sys.argv[2:]])
     print_line(f"every number, as a page: {words}")
 

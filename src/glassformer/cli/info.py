@@ -66,7 +66,7 @@ def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, s
     yield "trained on", f"{data.table or '?'}: {rows}"
     yield "metrics", ", ".join(_metrics(facts["metrics"]))
     yield (
-        "probability of answers",
+        "confidence of answers",
         "not calibrated" if model_file.calibration is None else model_file.calibration.summary,
     )
     for side, tokens in never.items():

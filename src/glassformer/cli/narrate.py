@@ -188,8 +188,8 @@ def _print_reliability(reliability: Reliability) -> None:
             right, interval = f"{100 * level.accuracy:.1f} %", f"{100 * level.low:.1f} – {100 * level.high:.1f}"
         rows.append((f"{level.minimum:g}", level.answers, f"{100 * level.coverage:.1f} %", right, interval))
     error = f"expected calibration error {100 * reliability.calibration_error:.1f} points"
-    brier = f"Brier score {reliability.brier:.4f} ({reliability.brier_constant:.4f} with one probability for all)"
-    title = f"answers with a minimum probability: {error}, {brier}"
+    brier = f"Brier score {reliability.brier:.4f} ({reliability.brier_constant:.4f} with one confidence for all)"
+    title = f"answers with a minimum confidence: {error}, {brier}"
     print_table(title, ("minimum", "answers", "of all", "right", "95 % interval"), rows)
 
 

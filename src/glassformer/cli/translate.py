@@ -81,8 +81,8 @@ def translate(
             min=0,
             max=1,
             metavar="P",
-            help="Leave an answer empty that is right with a probability below P, such as 0.95. JSON and tables have "
-            "the probability, with 0 too.",
+            help="Leave an answer empty if its confidence, the probability that it is right, is below P, such as 0.95. "
+            "JSON and tables have it as probability, with 0 too.",
         ),
     ] = None,
     alignments: Annotated[

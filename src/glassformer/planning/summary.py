@@ -38,10 +38,10 @@ def _training(planned: Plan) -> str:
     settings, prepared, training = planned.settings, planned.prepared, planned.settings.training
     n_parameters = count_parameters(settings.model, *map(len, prepared.tokenizers))
     size = f"{n_parameters / 1e6:.1f} million" if n_parameters >= 1e6 else f"{n_parameters:,}"
-    time = f", at most {training.max_minutes:g} min," if training.max_minutes else ""
-    text = (
-        f"The model has {size} parameters and trains {training.steps:,} steps{time} on {len(prepared.train):,} rows; "
-    )
+    steps = f"{training.steps:,} steps"
+    if training.max_minutes:
+        steps = f"up to {steps} or {training.max_minutes:g} minutes"
+    text = f"The model has {size} parameters and trains {steps} on {len(prepared.train):,} rows; "
     if prepared.valid is None:
         return f"{text}the loss on training rows chooses its weights."
     return f"{text}{metric_name(training.metric)} on {len(prepared.valid_pairs):,} held-out rows chooses its weights."
