@@ -135,7 +135,7 @@ class Finished(Event):
 
     `calibrated` is the number of held-out sources that the probability of answers is calibrated on; 0: it is not.
     `answers` is the number of answers that `value` is measured on; 0 for a loss. `loss_fell` is the fraction by which
-    the loss of validations fell in the last half of the steps; None with too few of them.
+    the loss fell in the last half of the steps (`history.loss_fell`); None if that is not known.
     """
 
     reason: str

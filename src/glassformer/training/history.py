@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,16 +47,21 @@ def read_history(path: Path) -> list[HistoryEvent]:
 
 
 def loss_fell(path: Path) -> float | None:
-    """Return the fraction by which the loss of validations fell in the last half of the steps; None: too few of them.
+    """Return the fraction by which the loss fell in the last half of the steps; None: there are too few events.
 
-    An event that is not one of a validation is skipped, and so is a history that cannot be read.
+    It is that of validations, or with too few of them that of progress. Other events are skipped, and so is a history
+    that cannot be read.
     """
-    losses: dict[int, float] = {}  # of the last validation at a step: a training may have gone back
+    losses: dict[str, dict[int, float]] = {"validated": {}, "progress": {}}  # the last one at a step: it may go back
     with contextlib.suppress(RunError):
         for event in read_history(path):
             match event.fields:
-                case {"event": "validated", "step": int(step), "loss": float(loss)}:
-                    losses[step] = loss
+                case {"event": "validated" | "progress" as kind, "step": int(step), "loss": float(loss)}:
+                    losses[kind][step] = loss
+    return next((fall for fall in map(_fall, losses.values()) if fall is not None), None)
+
+
+def _fall(losses: Mapping[int, float]) -> float | None:
     last = max(losses, default=0)
     middle = max((step for step in losses if 2 * step <= last), default=None)
     return None if middle is None or losses[middle] <= 0 else 1 - losses[last] / losses[middle]
