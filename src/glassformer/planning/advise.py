@@ -6,6 +6,7 @@ The rules use the pairs alone, never names of data sets or languages.
 from __future__ import annotations
 
 import math
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ COMPOSED = 4  # minimum of composed characters for each of their parts, above wh
 CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
 CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+ONE_FORM_WORDS = 0.25  # minimum of the fraction of target words that are in the source, in texts brought into one form
+SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several targets, in such a table
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
@@ -149,7 +152,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(task, d_model, fixed)
-    choices.append(_choose_metric(task, target.words_per_text))
+    choices.append(_choose_metric(task, sampled, target))
     if task.is_prose:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
@@ -385,9 +388,34 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
 
 
-def _choose_metric(task: _TableTraits, target_words: float) -> Choice:
+def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStatistics) -> Choice:
     if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
-    if target_words < BLEU_WORDS:
-        return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
+    if reason := _one_form(pairs, target):
+        return Choice("training.metric", "exact_match", f"each source has one target, and {reason}")
+    if target.words_per_text < BLEU_WORDS:
+        words = f"{target.words_per_text:.1f} words a target"
+        return Choice("training.metric", "chrf", f"{words}; BLEU counts sequences of four")
     return Choice("training.metric", "bleu", "prose has many right answers")
+
+
+def _one_form(pairs: Sequence[Pair], target: _SideStatistics) -> str:
+    """Return in words why an answer is right or wrong, though it has many words: texts brought into one form; or ""."""
+    targets: dict[str, set[str]] = {}
+    for pair in pairs:
+        targets.setdefault(pair.source, set()).add(pair.target)
+    if sum(len(texts) > 1 for texts in targets.values()) > SEVERAL_TARGETS * len(targets):
+        return ""
+    if target.n_types <= CLOSED_TYPES:
+        return f"targets have {target.n_types:,} different words"
+    n_words = n_taken = 0
+    for pair in pairs:
+        source, words = set(_bare_words(pair.source)), _bare_words(pair.target)
+        n_words, n_taken = n_words + len(words), n_taken + sum(word in source for word in words)
+    share = n_taken / max(1, n_words)
+    return f"{share:.0%} of its words are in the source" if share >= ONE_FORM_WORDS else ""
+
+
+def _bare_words(text: str) -> list[str]:
+    """Return the words of a text without case, and without punctuation at their ends."""
+    return [word.strip(string.punctuation) for word in text.casefold().split()]
