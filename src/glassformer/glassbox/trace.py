@@ -128,7 +128,7 @@ def _check(forward: ForwardPass, fed: Ids, recorder: Recorder) -> TraceCheck:
     if not forward.edits.supported_by_pytorch:
         return TraceCheck(0.0, 0.0, None, "only the reference supports these edits")
     if not has_pytorch():
-        return TraceCheck(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
+        return TraceCheck(0.0, 0.0, None, "this needs PyTorch (the extra train)")
     from glassformer.glassbox.pytorch import check_logits
 
     return check_logits(forward, fed, recorder.arrays["logits"])
