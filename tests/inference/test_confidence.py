@@ -16,12 +16,7 @@ from glassformer import evaluate, explain, translate_stream
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.evaluation.calibration import calibrate
 from glassformer.evaluation.reliability import reliability
-from glassformer.inference.confidence import (
-    MIN_SOURCES,
-    PRIOR,
-    fit,
-    regression,
-)
+from glassformer.inference.confidence import MIN_SOURCES, PRIOR, fit, regression
 from glassformer.inference.probability import features, probability
 from glassformer.inference.translator import EMPTY, Translator
 from glassformer.storage.container import read_tensors, write_tensors
@@ -142,11 +137,8 @@ def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(trans
 def test_confidence_changes_neither_answers_nor_their_number(translator: Translator) -> None:
     plain = translator.translate(SOURCES[:50], num_return_sequences=2)
     sure = list(translate_stream(translator, SOURCES[:50], min_confidence=0.0, num_return_sequences=2))
-    for one, other in zip(plain, sure, strict=True):
-        assert [one.text, *(each.text for each in one.alternatives)] == [
-            other.text,
-            *(each.text for each in other.alternatives),
-        ]
+    texts = [[[answer.text, *(one.text for one in answer.alternatives)] for answer in side] for side in (plain, sure)]
+    assert texts[0] == texts[1]
 
 
 def test_a_text_unlike_the_training_has_a_limited_probability(translator: Translator) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 import pytest
 
@@ -30,16 +29,6 @@ def test_the_check_after_the_last_second_raises_and_says_the_limit(clock: iterto
             check_time_limit()
     assert caught.value.expected == "at most 3 seconds"
     check_time_limit()
-
-
-def test_a_limit_that_expires_early_ends_the_computation_from_another_thread() -> None:
-    with time_limit(3600) as limit:
-        check_time_limit()
-        other = threading.Thread(target=limit.expire)
-        other.start()
-        other.join()
-        with pytest.raises(TimeLimitError):
-            check_time_limit()
 
 
 @pytest.fixture(scope="module")

@@ -51,17 +51,11 @@ def translator() -> Translator:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \n", "\u3000"])
-def test_an_empty_text_gives_an_empty_answer_in_its_place(blank: str) -> None:
-    found = translator().translate(["abc", blank, "cab", blank])
-    alone = translator().translate(["abc", "cab"])
-    assert [found[0].text, found[2].text] == [answer.text for answer in alone]
-    for empty in (found[1], found[3]):
-        assert empty == Translation("", 0.0, 0.0, (), (), finished=True)
-
-
-def test_progress_counts_every_text_the_empty_ones_too() -> None:
+def test_an_empty_text_gives_an_empty_answer_in_its_place_and_counts_in_the_progress(blank: str) -> None:
     done: list[int] = []
-    translator().translate(["abc", "", "a" * 20, " "], progress=done.append)
+    first, *empty_answers, last = translator().translate(["abc", blank, blank, "cab"], progress=done.append)
+    assert [first.text, last.text] == [answer.text for answer in translator().translate(["abc", "cab"])]
+    assert empty_answers == [Translation("", 0.0, 0.0, (), (), finished=True)] * 2
     assert sum(done) == 4
 
 
@@ -135,12 +129,9 @@ def test_options_lie_over_the_settings_and_the_settings_over_those_of_the_model(
     assert len(found.token_scores) == 1
 
 
-def test_a_wrong_option_is_refused_by_name() -> None:
+def test_a_wrong_option_is_refused_and_a_given_beam_is_never_widened_for_the_number_of_answers() -> None:
     with pytest.raises(SettingsError, match=r"there is no setting 'decoding\.num_beam'"):
         translator().translate(["abc"], num_beam=3)
-
-
-def test_a_beam_that_was_given_is_never_widened_for_the_number_of_answers() -> None:
     with pytest.raises(SettingsError, match="a beam of 3 cannot return 4 answers"):
         translator().translate(["abc"], num_beams=3, num_return_sequences=4)
     (found,) = translator().translate(["abcdef"], num_return_sequences=4)

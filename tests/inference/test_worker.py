@@ -62,6 +62,14 @@ def hold(worker: Worker, gate: Gate) -> Request:
     return request
 
 
+@pytest.fixture
+def gate(worker: Worker) -> Gate:
+    """The gate that the worker waits for."""
+    gate = Gate()
+    hold(worker, gate)
+    return gate
+
+
 def texts(n: int, seed: int) -> list[str]:
     chance = np.random.default_rng(seed)
     return ["".join(chance.choice(list("abcdefg"), chance.integers(1, 20))) for _ in range(n)]
@@ -102,9 +110,7 @@ def test_every_coroutine_gets_its_answers_with_its_own_options(translator: Trans
     assert_alike([answers for answers in found if answers not in refused], alone)
 
 
-def test_requests_with_the_same_key_are_computed_together_and_others_apart(worker: Worker) -> None:
-    gate = Gate()
-    hold(worker, gate)
+def test_requests_with_the_same_key_are_computed_together_and_others_apart(worker: Worker, gate: Gate) -> None:
     keys = ["a", "b", "a", None, "a", "b", None]
     waiting = [worker.submit(Request([number], gate, key=key)) for number, key in enumerate(keys)]
     gate.open.set()
@@ -112,9 +118,7 @@ def test_requests_with_the_same_key_are_computed_together_and_others_apart(worke
     assert gate.batches == [["held"], [0, 2, 4], [1, 5], [3], [6]]
 
 
-def test_a_search_has_at_most_so_many_texts_and_characters(worker: Worker) -> None:
-    gate = Gate()
-    hold(worker, gate)
+def test_a_search_has_at_most_so_many_texts_and_characters(worker: Worker, gate: Gate) -> None:
     waiting = [worker.submit(Request([0] * (BATCH_TEXTS * 2 // 5), gate, key="a")) for _ in range(3)]
     waiting += [worker.submit(Request([1], gate, key="b", size=BATCH_CHARACTERS)) for _ in range(2)]
     gate.open.set()
@@ -123,9 +127,7 @@ def test_a_search_has_at_most_so_many_texts_and_characters(worker: Worker) -> No
     assert [len(batch) for batch in gate.batches] == [1, 204, 102, 1, 1]
 
 
-def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused_it(worker: Worker) -> None:
-    gate = Gate()
-    hold(worker, gate)
+def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused_it(worker: Worker, gate: Gate) -> None:
     tried: list[list[int]] = []
 
     def compute(items: Sequence[int]) -> Sequence[int]:
@@ -145,9 +147,7 @@ def test_an_error_in_the_middle_of_a_search_reaches_only_the_request_that_caused
     assert tried == [[*range(8)], [0, 1, 2, 3], [4, 5, 6, 7], [4, 5], [4], [5], [6, 7]]
 
 
-def test_what_a_failed_search_had_in_memory_is_free_when_its_halves_are_tried(worker: Worker) -> None:
-    gate = Gate()
-    hold(worker, gate)
+def test_what_a_failed_search_had_in_memory_is_free_when_its_halves_are_tried(worker: Worker, gate: Gate) -> None:
     had: list[weakref.ref[Any]] = []
 
     def compute(items: Sequence[int]) -> Sequence[int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,22 +51,24 @@ class Answers:
         of the table, or for each row that was kept. Raises TableError for another number of answers, or a source
         without one, ColumnError for a table without such a column.
         """
-        sources, found = _read_answers(path, table)
+        sources, answers = _read_answers(path, table)
         if sources is not None:
-            return cls(path, _by_source(path, sources, found, table))
-        read, kept = table.ledger.read, len(table.pairs)
-        if len(found) == read and not table.files:
-            found = [found[row - 1] for row in table.rows]
-        if len(found) != kept:
-            rows = f"{read:,}, or {kept:,} without the rows that were not kept" if kept != read else f"{kept:,}"
+            return cls(path, _by_source(path, sources, answers, table))
+        n_read, n_kept = table.ledger.read, len(table.pairs)
+        if len(answers) == n_read and not table.files:
+            answers = [answers[row - 1] for row in table.rows]
+        if len(answers) != n_kept:
+            rows = f"{n_kept:,}"
+            if n_kept != n_read:
+                rows = f"{n_read:,}, or {n_kept:,} without the rows that were not kept"
             raise TableError(
                 "the file does not have one answer for each row of the table",
                 where=path,
-                got=f"{len(found):,}",
+                got=f"{len(answers):,}",
                 expected=f"{rows}, as {table.path} has",
                 hint="translate the source column of this table, in its order",
             )
-        return cls(path, found)
+        return cls(path, answers)
 
     @classmethod
     def of_model(cls, translator: Translator, table: Table, data: Mapping[str, Any], **options: Any) -> Answers:
@@ -80,7 +82,14 @@ class Answers:
         has_own = bool(names) and names <= set(map(folded, table.columns or ()))
         if translator.inputs or table.inputs or has_own:
             own = read_for(translator.model_file, table.path, data)
-            _check_same_rows(own, table)
+            targets = [[pair.target for pair in read.pairs] for read in (own, table)]
+            if targets[0] != targets[1] or list(own.rows) != list(table.rows):
+                raise TableError(
+                    "the models do not read the same rows and targets of the table",
+                    where=own.path,
+                    got=" → ".join(own.labels) + ", and " + " → ".join(table.labels),
+                    hint="name the columns with --source and --target",
+                )
         where = {source: own.location(row) for row, source in reversed(list(enumerate(own.sources)))}
         answers = translator.translate(list(where), where=list(where.values()), **options)
         text_of = dict(zip(where, (answer.text for answer in answers), strict=True))
@@ -90,18 +99,6 @@ class Answers:
             translator.target_tokenizer,
             None if own.sources == table.sources else own.sources,
             sum(not answer.finished for answer in answers),
-        )
-
-
-def _check_same_rows(table: Table, other: Table) -> None:
-    """Raise TableError unless two readings of a table have the same rows and targets."""
-    targets, others = ([pair.target for pair in each.pairs] for each in (table, other))
-    if targets != others or list(table.rows) != list(other.rows):
-        raise TableError(
-            "the models do not read the same rows and targets of the table",
-            where=table.path,
-            got=" → ".join(table.labels) + ", and " + " → ".join(other.labels),
-            hint="name the columns with --source and --target",
         )
 
 
@@ -155,7 +152,7 @@ def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], 
 def _answer_column(names: Sequence[str] | None, free: Sequence[int], own_names: Sequence[str]) -> int | None:
     """Return the column of answers: `translation` with the largest number, or another usual name, or the only one."""
     if names is not None:
-        numbered = {at: found for at in free if (found := _TRANSLATION.fullmatch(names[at]))}
+        numbered = {at: match for at in free if (match := _TRANSLATION.fullmatch(names[at]))}
         if numbered:  # a column that was kept has the name without a number, or a smaller one
             return max(numbered, key=lambda at: int(numbered[at][1] or 1))
         usual = [at for name in _OTHER_NAMES for at in free if names[at] == name]
@@ -166,11 +163,11 @@ def _answer_column(names: Sequence[str] | None, free: Sequence[int], own_names: 
 
 
 def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table: Table) -> list[str]:
-    """Return the answer to the source of each pair: of equal sources the first answer to the first one, and so on."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Return the answer to the source of each pair: the n-th answer to the n-th pair with the same source."""
+    answers_to: dict[str, list[str]] = defaultdict(list)
     for source, answer in zip(sources, answers, strict=True):
-        found[nfc(source)].append(answer)
-    missing = [source for source in table.sources if nfc(source) not in found]
+        answers_to[nfc(source)].append(answer)
+    missing = [source for source in table.sources if nfc(source) not in answers_to]
     if missing:
         raise TableError(
             f"the file has no answer to {counted(len(missing), 'source')} of the table",
@@ -178,12 +175,10 @@ def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table:
             got=f"nothing for {quoted(missing[0])}",
             expected=f"an answer to each source of {table.path}",
         )
-    taken: dict[str, int] = defaultdict(int)
-
-    def next_answers() -> Iterator[str]:
-        for source in map(nfc, table.sources):
-            own = found[source]
-            yield own[min(taken[source], len(own) - 1)]
-            taken[source] += 1
-
-    return list(next_answers())
+    n_taken: Counter[str] = Counter()
+    texts = []
+    for source in map(nfc, table.sources):
+        to_source = answers_to[source]
+        texts.append(to_source[min(n_taken[source], len(to_source) - 1)])
+        n_taken[source] += 1
+    return texts

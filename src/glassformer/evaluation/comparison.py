@@ -48,7 +48,7 @@ N_EXAMPLES = 5  # of each side
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricDifference:
     """One metric: the mean over the seeds of each side, B − A, the limits of its 95 % interval, and p.
 
     `a_seeds` and `b_seeds` are the values of each model. `better` is "A" or "B" where 0 is outside of the interval and
@@ -91,7 +91,7 @@ class Comparison:
     b: tuple[str, ...]
     rows: int
     items: int
-    metrics: dict[str, Difference]
+    metrics: dict[str, MetricDifference]
     won_by_a: int
     won_by_b: int
     examples_a: tuple[ComparedRow, ...]
@@ -145,16 +145,19 @@ def compare(
     references = [item.references for item in items]
     metrics, edits = {}, np.zeros((len(models), len(items)))
     for name in names:
-        found = [row_statistics(name, each, references, split_tokens, bleu_tokenize=bleu_tokenize) for each in texts]
-        short = [f"{one.undefined} ({model.name})" for one, model in zip(found, models, strict=True) if one.undefined]
-        if short:
-            notes.append(f"{name} is not compared: {short[0]}")
-            continue
-        metrics[name] = _difference(name, found[: len(a)], found[len(a) :], resamples, seed)
+        statistics = [
+            row_statistics(name, answers, references, split_tokens, bleu_tokenize=bleu_tokenize) for answers in texts
+        ]
+        for model, of_model in zip(models, statistics, strict=True):
+            if of_model.undefined:
+                notes.append(f"{name} is not compared: {of_model.undefined} ({model.name})")
+                break
+        else:
+            metrics[name] = _difference(name, statistics[: len(a)], statistics[len(a) :], resamples, seed)
         if name == "char_error_rate":
-            edits = np.stack([one.rows[:, 0] for one in found])
+            edits = np.stack([of_model.rows[:, 0] for of_model in statistics])
     saved = edits[: len(a)].mean(axis=0) - edits[len(a) :].mean(axis=0)  # edits that B needs fewer than A
-    answers = texts[0], texts[len(a)]
+    first_answers = texts[0], texts[len(a)]
     return Comparison(
         a=tuple(model.name for model in a),
         b=tuple(model.name for model in b),
@@ -163,8 +166,8 @@ def compare(
         metrics=metrics,
         won_by_a=int((saved < 0).sum()),
         won_by_b=int((saved > 0).sum()),
-        examples_a=_examples(items, answers, 0, -saved, table.inputs),
-        examples_b=_examples(items, answers, 1, saved, table.inputs),
+        examples_a=_examples(items, first_answers, 0, -saved, table.inputs),
+        examples_b=_examples(items, first_answers, 1, saved, table.inputs),
         notes=tuple(notes),
         seed=seed,
         resamples=resamples,
@@ -177,7 +180,7 @@ def _comparable(models: Sequence[Answers]) -> tuple[list[str], Callable[[str], l
     Tokens of two vocabularies are of different lengths, so that their error rates are not comparable.
     """
     tokenizers = [model.tokenizer for model in models if model.tokenizer is not None]
-    if tokenizers and all(one.to_dict() == tokenizers[0].to_dict() for one in tokenizers[1:]):
+    if tokenizers and all(tokenizer.to_dict() == tokenizers[0].to_dict() for tokenizer in tokenizers[1:]):
         return list(COMPARED), tokenizers[0].split, []
     reason = "the models have different target vocabularies" if tokenizers else "its tokens are those of a model"
     without = [name for name in COMPARED if name != "token_error_rate"]
@@ -188,16 +191,18 @@ def _examples(
     items: Sequence[Item], answers: tuple[list[str], list[str]], winner: int, saved: Floats, inputs: Inputs
 ) -> tuple[ComparedRow, ...]:
     """Return the items for which the winner, 0 for A or 1 for B, saved the most edits."""
-    found = []
+    rows = []
     for row in np.argsort(-saved, kind="stable")[:N_EXAMPLES].tolist():
         if saved[row] > 0:
             source, references = readable(items[row].source, inputs), items[row].references
             (nearest,) = nearest_references([answers[winner][row]], [references], str)
-            found.append(ComparedRow(source, references[nearest], answers[0][row], answers[1][row]))
-    return tuple(found)
+            rows.append(ComparedRow(source, references[nearest], answers[0][row], answers[1][row]))
+    return tuple(rows)
 
 
-def _difference(name: str, a: Sequence[Statistics], b: Sequence[Statistics], resamples: int, seed: int) -> Difference:
+def _difference(
+    name: str, a: Sequence[Statistics], b: Sequence[Statistics], resamples: int, seed: int
+) -> MetricDifference:
     """Test one metric, from the statistics of each model of both sides."""
     models = (*a, *b)
     rows, score = np.concatenate([model.rows for model in models], axis=1), models[0].score
@@ -224,7 +229,7 @@ def _difference(name: str, a: Sequence[Statistics], b: Sequence[Statistics], res
     better = ""
     if p < SIGNIFICANT and not low <= 0 <= high:
         better = "B" if (difference > 0) == higher_is_better(name) else "A"
-    return Difference(
+    return MetricDifference(
         a=float(values[0, : len(a)].mean()),
         b=float(values[0, len(a) :].mean()),
         difference=difference,

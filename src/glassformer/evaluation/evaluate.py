@@ -21,7 +21,6 @@ import numpy as np
 from glassformer.data.column_settings import settings_of_model
 from glassformer.data.given import Given, read_columns
 from glassformer.data.pairs import checked_pairs
-from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError
 from glassformer.evaluation.metrics import (
@@ -51,7 +50,7 @@ WORST_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
-class Example:
+class WorstAnswer:
     """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model.
 
     `gold` is the nearest of `n_references`, as the table has it.
@@ -99,7 +98,7 @@ class Report:
     seconds: float
     decoding: dict[str, Any]
     unfinished: int
-    examples: tuple[Example, ...]
+    examples: tuple[WorstAnswer, ...]
     trained_on: TrainedOn
     answered: Sequence[tuple[Item, Translation]] = ()
     reliability: Reliability | None = None
@@ -179,6 +178,12 @@ def evaluate(
     split_tokens = translator.target_tokenizer.split
     score = functools.partial(score_texts, split_tokens=split_tokens, bleu_tokenize=bleu_tokenize)
     texts = [answer.text for answer in answers]
+    trained = translator.trained_sources
+    n_trained = int(trained.contains(source for source, _ in checked).sum())
+    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    without: dict[str, Measure] = {}
+    if n_trained and others:
+        without = score([texts[i] for i in others], [items[i].references for i in others])
     return Report(
         rows_read=read,
         rows_scored=len(checked),
@@ -189,7 +194,7 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, split_tokens, translator.inputs),
-        trained_on=_trained_on(translator.trained_sources, checked, items, texts, score),
+        trained_on=TrainedOn(n_trained, trained.unknown, len(others), without),
         answered=list(zip(items, answers, strict=True)),
         reliability=reliability(answers, [item.references for item in items]) if confidence else None,
     )
@@ -204,22 +209,6 @@ def how_to_read(model_file: ModelFile, given: Mapping[str, Any]) -> tuple[DataSe
     """Return how a table is read for a model, and the columns of its training; `given` are fields of DataSettings."""
     trained = model_file.data.columns
     return settings_of_model(model_file.source_tokenizer.inputs, trained, given), trained
-
-
-def _trained_on(
-    trained: TrainedSources,
-    pairs: Sequence[tuple[str, str]],
-    items: Sequence[Item],
-    texts: Sequence[str],
-    score: Callable[[list[str], list[tuple[str, ...]]], dict[str, Measure]],
-) -> TrainedOn:
-    """Return the number of rows whose source was trained on, and the metrics of the answers to all others."""
-    n_trained = int(trained.contains(source for source, _ in pairs).sum())
-    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
-    without: dict[str, Measure] = {}
-    if n_trained and others:
-        without = score([texts[i] for i in others], [items[i].references for i in others])
-    return TrainedOn(n_trained, trained.unknown, len(others), without)
 
 
 def score_texts(
@@ -252,7 +241,7 @@ def _worst(
     answers: Sequence[Translation],
     split_tokens: Callable[[str], list[str]],
     inputs: Inputs,
-) -> tuple[Example, ...]:
+) -> tuple[WorstAnswer, ...]:
     """Return the wrong answers with the most edits per token of the nearest reference."""
     texts, references = [answer.text for answer in answers], [item.references for item in items]
     edits, lengths = nearest_errors(texts, references, split_tokens)
@@ -261,7 +250,7 @@ def _worst(
     rates = edits / np.maximum(lengths, 1)
     order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))[:WORST_EXAMPLES]
     return tuple(
-        Example(
+        WorstAnswer(
             source=readable(items[row].source, inputs),
             gold=references[row][nearest[row]],
             answer=texts[row],

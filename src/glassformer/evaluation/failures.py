@@ -9,7 +9,7 @@ a wrong answer are those to its nearest target, in tokens. All shares have 95 % 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -40,7 +40,7 @@ KINDS = {
 """Kind of an edit -> what it is. An answer can have several."""
 
 
-class Edit(NamedTuple):
+class AnswerEdit(NamedTuple):
     """One edit of an answer: `expected` is missing in it, or `got` is too many; both, for a substitution."""
 
     kind: str
@@ -84,7 +84,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Advice:
+class RowsToAdd:
     """Rows to add to the training table: a group that is worse than all other items (`others`)."""
 
     rows: str
@@ -93,7 +93,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Row:
+class AnsweredRow:
     """An item with its answer, the nearest target and the edits to it; none for a right answer.
 
     `number` is that of the pair among those that were given, from 0.
@@ -103,7 +103,7 @@ class Row:
     source: str
     expected: str
     answer: Translation
-    edits: tuple[Edit, ...]
+    edits: tuple[AnswerEdit, ...]
     is_right: bool
 
 
@@ -115,9 +115,9 @@ class Failures:
     breakdowns: tuple[Breakdown, ...]
     kinds: tuple[KindOfEdit, ...]
     confusions: tuple[Confusion, ...]
-    advice: tuple[Advice, ...]
-    worst: tuple[Row, ...]
-    doubtful: tuple[Row, ...]
+    advice: tuple[RowsToAdd, ...]
+    worst: tuple[AnsweredRow, ...]
+    doubtful: tuple[AnsweredRow, ...]
 
 
 def find_failures(
@@ -127,11 +127,9 @@ def find_failures(
 ) -> Failures:
     """Return where the answers fail. `columns` have a value for each pair of the table, by the name of the column."""
     rows = _rows(translator, answered)
-    right = [row.is_right for row in rows]
-    breakdowns = (
-        *_by_source(translator, rows, right),
-        *(_by_column(name, [values[row.number] for row in rows], right) for name, values in (columns or {}).items()),
-    )
+    breakdowns = _by_source(translator, rows)
+    breakdowns += [_by_column(name, values, rows) for name, values in (columns or {}).items()]
+    right = Share(sum(row.is_right for row in rows), len(rows))
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
     worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
@@ -139,17 +137,17 @@ def find_failures(
     certainty = [row.answer.score if row.answer.probability is None else row.answer.probability for row in rows]
     doubtful = [row for _, _, row in sorted(zip(certainty, range(len(rows)), rows, strict=True))]
     return Failures(
-        right=Share(sum(right), len(right)),
-        breakdowns=breakdowns,
+        right=right,
+        breakdowns=tuple(breakdowns),
         kinds=_kinds(wrong),
         confusions=_confusions(wrong, Counter(token for row in rows for token in split(row.expected))),
-        advice=_advice(breakdowns),
+        advice=_advice(breakdowns, right),
         worst=tuple(worst[:SHOWN_ROWS]),
         doubtful=tuple(doubtful[:SHOWN_ROWS]),
     )
 
 
-def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[Row]:
+def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[AnsweredRow]:
     split = translator.target_tokenizer.split
     texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
     matches, nearest = exact_matches(texts, references), nearest_references(texts, references, split)
@@ -157,37 +155,37 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
     for (item, answer), is_right, best in zip(answered, (matches == 1).tolist(), nearest, strict=True):
         expected = item.references[best]
         edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
-        rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
+        rows.append(AnsweredRow(item.row, item.source, expected, answer, edits, is_right))
     return rows
 
 
 # Edits
 
 
-def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[Edit, ...]:
+def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[AnswerEdit, ...]:
     """Return the fewest edits between the tokens of a target and of an answer, from left to right, with their kinds.
 
     Of several ways with the fewest edits, equal and substituted tokens are taken as early as possible.
     """
     left = _distances(expected, got)
-    edits: list[Edit] = []
+    edits: list[AnswerEdit] = []
     i = j = 0
     while i < len(expected) or j < len(got):
         here = left[i][j]
         if i < len(expected) and j < len(got) and here == left[i + 1][j + 1] + (expected[i] != got[j]):
             if expected[i] != got[j]:
-                edits.append(Edit("substitution", expected[i], got[j]))
+                edits.append(AnswerEdit("substitution", expected[i], got[j]))
             i, j = i + 1, j + 1
         elif i < len(expected) and here == left[i + 1][j] + 1:
             at_end = "cut off" if is_cut else "ends too early"
-            edits.append(Edit(at_end if j == len(got) else "deletion", expected=expected[i]))
+            edits.append(AnswerEdit(at_end if j == len(got) else "deletion", expected=expected[i]))
             i += 1
         else:
             is_copy = got[j] in (*got[max(0, j - 1) : j], *got[j + 1 : j + 2])
             inside = "copy of a neighbor" if is_copy else "insertion"
-            edits.append(Edit("runs on" if i == len(expected) else inside, got=got[j]))
+            edits.append(AnswerEdit("runs on" if i == len(expected) else inside, got=got[j]))
             j += 1
-    return tuple(edits) or (Edit("no token"),)
+    return tuple(edits) or (AnswerEdit("no token"),)
 
 
 def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
@@ -201,7 +199,7 @@ def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
     return left[::-1]
 
 
-def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
+def _kinds(wrong: Sequence[AnsweredRow]) -> tuple[KindOfEdit, ...]:
     edits = Counter(edit.kind for row in wrong for edit in row.edits)
     answers = Counter(kind for row in wrong for kind in {edit.kind for edit in row.edits})
     return tuple(
@@ -211,7 +209,7 @@ def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
     )
 
 
-def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
+def _confusions(wrong: Sequence[AnsweredRow], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
     counts = Counter((edit.expected, edit.got) for row in wrong for edit in row.edits if edit.expected)
     order = sorted(counts, key=lambda pair: (-counts[pair], pair))
     return tuple(Confusion(*pair, Share(counts[pair], occurrences[pair[0]])) for pair in order[:SHOWN_CONFUSIONS])
@@ -220,16 +218,15 @@ def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[C
 # Groups
 
 
-def _grouped(
-    by: str, names: Sequence[str], order: Iterable[str], right: Sequence[bool], rows: Callable[[str], str]
-) -> Breakdown:
-    """Return the items by the name of their group; `rows(name)` says in words which rows these are."""
-    n, n_right = Counter(names), Counter(name for name, is_right in zip(names, right, strict=True) if is_right)
-    return Breakdown(by, tuple(Group(name, Share(n_right[name], n[name]), rows(name)) for name in order if n[name]))
+def _grouped(by: str, rows: Sequence[AnsweredRow], names: Sequence[str], described: Mapping[str, str]) -> Breakdown:
+    """Return the items by the names of their groups; `described` says in words which rows these are, in order."""
+    n, n_right = Counter(names), Counter(name for row, name in zip(rows, names, strict=True) if row.is_right)
+    groups = [Group(name, Share(n_right[name], n[name]), words) for name, words in described.items() if n[name]]
+    return Breakdown(by, tuple(groups))
 
 
-def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool]) -> list[Breakdown]:
-    """Return the items by length, by their rarest token, and by what the training has not."""
+def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Breakdown]:
+    """Return the items by length, by their rarest token, and by what the training does not have."""
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
     encoded = tokenizer.encode_many([row.source for row in rows])
     lengths = [len(ids) for ids in encoded]
@@ -238,17 +235,10 @@ def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool
         for first, last in _spans(lengths)
         for length in range(first, last + 1)
     }
-    found = [
-        _grouped(
-            "tokens of the source",
-            [span_of[length] for length in lengths],
-            dict.fromkeys(span_of.values()),
-            right,
-            lambda name: f"rows whose source has {name} tokens",
-        )
-    ]
+    described = {span: f"rows whose source has {span} tokens" for span in span_of.values()}
+    breakdowns = [_grouped("tokens of the source", rows, [span_of[length] for length in lengths], described)]
     if data.source_counts:
-        found.append(_by_rarity(translator, encoded, right))
+        breakdowns.append(_by_rarity(translator, encoded, rows))
     if data.longest_source is not None:
         longest = data.longest_source
         kinds = []
@@ -257,61 +247,57 @@ def _by_source(translator: Translator, rows: Sequence[Row], right: Sequence[bool
             like = unlike if row.answer.unlike else "like the training"
             kinds.append("unknown token" if row.answer.unknown else like)
         unknown = Counter(token for row in rows if not row.is_right for token in row.answer.unknown)
-        named = {
+        described = {
             "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
             "new string of tokens": "rows with strings of tokens that no row of the training has",
             "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
             "like the training": "rows like those of the training",
         }
-        found.append(_grouped("what the training does not have", kinds, named, right, named.__getitem__))
-    return found
+        breakdowns.append(_grouped("what the training does not have", rows, kinds, described))
+    return breakdowns
 
 
-def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], right: Sequence[bool]) -> Breakdown:
+def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[AnsweredRow]) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
     vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
-    names = ["never", *(f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:]))]
-    names.append(f"{_RARE[-1]:,} times or more")
+    spans = [f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:])]
+    all_names = ["never", *spans, f"{_RARE[-1]:,} times or more"]
 
     def times(token: int) -> int:
         return 0 if token == vocabulary.unk_id else counts[token]
 
-    def rarest(ids: Sequence[int]) -> int:
-        return min((token for token in ids if token not in vocabulary.input_ids), key=times, default=vocabulary.eos_id)
-
-    def name(ids: Sequence[int]) -> str:
-        return names[sum(times(rarest(ids)) >= limit for limit in _RARE) - 1]
-
-    pieces: dict[str, Counter[str]] = {one: Counter() for one in names}
-    for ids, is_right in zip(encoded, right, strict=True):
-        pieces[name(ids)][vocabulary.pieces[rarest(ids)]] += not is_right
-
-    def rows(one: str) -> str:
-        trained = "never trained" if one == names[0] else f"trained {one}"
-        return f"rows with source tokens that were {trained}: {_listed(+pieces[one])}"
-
-    by = "how often the rarest token of the source was trained"
-    return _grouped(by, list(map(name, encoded)), names, right, rows)
+    names: list[str] = []
+    pieces: dict[str, Counter[str]] = {name: Counter() for name in all_names}  # of the wrong answers
+    for ids, row in zip(encoded, rows, strict=True):
+        tokens = (token for token in ids if token not in vocabulary.input_ids)
+        rarest = min(tokens, key=times, default=vocabulary.eos_id)
+        names.append(all_names[sum(times(rarest) >= limit for limit in _RARE) - 1])
+        if not row.is_right:
+            pieces[names[-1]][vocabulary.pieces[rarest]] += 1
+    described = {}
+    for name, counter in pieces.items():
+        trained = "never trained" if name == "never" else f"trained {name}"
+        described[name] = f"rows with source tokens that were {trained}: {_listed(counter)}"
+    return _grouped("how often the rarest token of the source was trained", rows, names, described)
 
 
 def _listed(tokens: Counter[str]) -> str:
     """Return the most frequent tokens in words."""
-    named = [f"“{token}”" for token, _ in tokens.most_common(SHOWN_TOKENS)]
-    return ", ".join(named + ["…"] * (len(tokens) > len(named))) or "none in the wrong answers"
+    shown = [f"“{token}”" for token, _ in tokens.most_common(SHOWN_TOKENS)]
+    return ", ".join(shown + ["…"] * (len(tokens) > len(shown))) or "none in the wrong answers"
 
 
-def _by_column(name: str, values: Sequence[str], right: Sequence[bool]) -> Breakdown:
+def _by_column(name: str, column: Sequence[str], rows: Sequence[AnsweredRow]) -> Breakdown:
     """Return the items by the value of a column; several values with fewer than FEW items are one group."""
+    values = [column[row.number] for row in rows]
     counts = Counter(values)
     rare = [value for value in counts if counts[value] < FEW]
     other = f"{len(rare)} other values" if len(rare) > 1 else ""
     group_of = {value: other if other and counts[value] < FEW else value or "(empty)" for value in counts}
     order = sorted({*group_of.values()} - {other}, key=lambda value: (-counts[value], value))
-
-    def rows(value: str) -> str:
-        return f"rows with other values of {name}" if value == other else f"rows with {name} = {value}"
-
-    return _grouped(f"column {name}", [group_of[value] for value in values], [*order, other], right, rows)
+    described = {value: f"rows with {name} = {value}" for value in order}
+    described[other] = f"rows with other values of {name}"
+    return _grouped(f"column {name}", rows, [group_of[value] for value in values], described)
 
 
 def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
@@ -328,21 +314,19 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-# Advice
+# RowsToAdd
 
 
-def _advice(breakdowns: Sequence[Breakdown]) -> tuple[Advice, ...]:
+def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, ...]:
     """Return the groups whose interval is below that of all other items, those with most lost answers first."""
-    found = []
-    for breakdown in breakdowns:
-        n_right, n = (sum(getattr(group.share, name) for group in breakdown.groups) for name in ("count", "of"))
-        for group in breakdown.groups:
-            share = group.share
-            if share.of < FEW or n - share.of < FEW:
-                continue
-            others = Share(n_right - share.count, n - share.of)
-            if share.high < others.low:
-                found.append(Advice(group.rows, share, others))
+    advice = []
+    for group in (group for breakdown in breakdowns for group in breakdown.groups):
+        share = group.share
+        if share.of < FEW or right.of - share.of < FEW:
+            continue
+        others = Share(right.count - share.count, right.of - share.of)
+        if share.high < others.low:
+            advice.append(RowsToAdd(group.rows, share, others))
     # Lost are the answers that would be right if the group were as good as the others.
-    found.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
-    return tuple(found[:SHOWN_ADVICE])
+    advice.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
+    return tuple(advice[:SHOWN_ADVICE])

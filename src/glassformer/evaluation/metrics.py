@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -125,7 +125,14 @@ def _in_nfc(hypotheses: Sequence[str], references: Sequence[References]) -> Iter
 
     Raises UsageError when the two sides differ in number or are empty, and for a row without a reference.
     """
-    _check_rows(hypotheses, references)
+    if len(hypotheses) != len(references):
+        raise UsageError(
+            "the two sides do not have the same number of rows",
+            got=f"{len(hypotheses)} and {len(references)}",
+            expected="one reference for each hypothesis",
+        )
+    if not hypotheses:
+        raise UsageError("there is nothing to score", got="no rows", expected="at least one")
     for row, (hypothesis, golds) in enumerate(zip(hypotheses, references, strict=True), 1):
         if not isinstance(golds, str) and not golds:
             got, expected = "no references", "at least one"
@@ -174,8 +181,8 @@ def nearest_references(
 ) -> list[int]:
     """Return the position, from 0, of each row's nearest reference among its references.
 
-    It is the one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens; of several, the
-    shortest in tokens, so that a tie never makes a rate smaller, and then the first.
+    It is the one equal to the hypothesis in NFC, or else the one with the fewest edits of tokens. Ties: the shortest in
+    tokens wins, so that a tie never makes a rate smaller, and then the first.
     """
 
     def nearest(hypothesis: str, golds: list[str]) -> int:
@@ -210,15 +217,13 @@ def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
     When the sum of the denominators is 0 (references without a token), the ratio is 0 if that of the numerators is 0
     too, else 1.
     """
-    above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
-    _check_rows(above, below)
 
     def ratios(sums: Floats) -> Floats:
         """[n, 2] -> [n]"""
         above, below = sums[:, 0], sums[:, 1]
         return np.divide(above, below, out=(above > 0).astype(np.float64), where=below > 0)
 
-    return Statistics(np.stack([above, below], axis=1), ratios)
+    return Statistics(np.stack([numerators, denominators], axis=1).astype(np.float64), ratios)
 
 
 def resampled_sums(rows: Floats, resamples: int, seed: int) -> Floats:
@@ -257,11 +262,11 @@ def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Seque
     no reference, has four tokens; sacreBLEU returns 0 there, even if every answer is right. Raises SettingsError for a
     tokenizer that sacreBLEU does not have or cannot use.
     """
-    found = _corpus_statistics(bleu_scorer(tokenize), hypotheses, references)
+    statistics = _corpus_statistics(bleu_scorer(tokenize), hypotheses, references)
     rows = list(_in_nfc(hypotheses, references))
-    sides = ("answer", (answer for answer, _ in rows)), ("target", (gold for _, golds in rows for gold in golds))
-    short = (f"no {side} has four tokens" for side, texts in sides if not has_four_tokens(texts, tokenize))
-    return replace(found, undefined=next(short, None))
+    sides = {"answer": (answer for answer, _ in rows), "target": (gold for _, golds in rows for gold in golds)}
+    reasons = (f"no {side} has four tokens" for side, texts in sides.items() if not has_four_tokens(texts, tokenize))
+    return replace(statistics, undefined=next(reasons, None))
 
 
 def has_four_tokens(texts: Iterable[str], tokenize: str = "13a") -> bool:
@@ -281,8 +286,8 @@ def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], reference
     statistics: Any = scorer._extract_corpus_statistics(list(answers), list(zip_longest(*golds)))
 
     def score(sums: Floats) -> Floats:
-        found: list[Any] = [scorer._compute_score_from_stats(row) for row in sums.astype(np.int64).tolist()]
-        return np.array([min(float(each.score), 100.0) for each in found])  # rounding can exceed 100
+        scores: list[Any] = [scorer._compute_score_from_stats(row) for row in sums.astype(np.int64).tolist()]
+        return np.array([min(float(bleu_or_chrf.score), 100.0) for bleu_or_chrf in scores])  # rounding can exceed 100
 
     return Statistics(np.array(statistics, dtype=np.float64), score, str(scorer.get_signature()))
 
@@ -346,21 +351,10 @@ def quick_metric(
     split_tokens: Callable[[str], Sequence[Hashable]],
 ) -> float:
     """Return the value of one metric, without the time for its interval. Where BLEU is undefined, it is 0."""
-    found = measured(row_statistics(name, hypotheses, references, split_tokens), resamples=1)
-    return found.value if found.undefined is None else 0.0
+    measure = measured(row_statistics(name, hypotheses, references, split_tokens), resamples=1)
+    return measure.value if measure.undefined is None else 0.0
 
 
 def higher_is_better(name: str) -> bool:
     """Whether a larger value of this metric means better answers."""
     return name != "loss" and not name.endswith("_error_rate")
-
-
-def _check_rows(hypotheses: Sized, references: Sized) -> None:
-    if len(hypotheses) != len(references):
-        raise UsageError(
-            "the two sides do not have the same number of rows",
-            got=f"{len(hypotheses)} and {len(references)}",
-            expected="one reference for each hypothesis",
-        )
-    if not len(hypotheses):
-        raise UsageError("there is nothing to score", got="no rows", expected="at least one")

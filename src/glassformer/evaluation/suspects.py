@@ -52,8 +52,8 @@ def suspects(translator: Translator, pairs: Sequence[Pair], *, where: Sequence[s
     scores = translator.score(
         [pairs[row] for row in rows], where=None if where is None else [where[row] for row in rows]
     )
-    found = [
+    suspects = [
         Suspect(row, *pairs[row], answers[row].text, scored.score, answers[row].score)
         for row, scored in zip(rows, scores, strict=True)
     ]
-    return sorted((one for one in found if one.margin > 0), key=lambda one: -one.margin)
+    return sorted((suspect for suspect in suspects if suspect.margin > 0), key=lambda suspect: -suspect.margin)

@@ -39,8 +39,8 @@ def encode_prefix(prefix: str, where: str | None, tokenizer: Tokenizer) -> list[
 
 def max_new_tokens_of(data: TrainingData, settings: Settings, decoding: DecodingSettings) -> int:
     """Return the maximum number of tokens of an answer, `<eos>` included; learned positions limit it too."""
-    chosen = decoding.max_new_tokens or default_max_new_tokens(data, settings)
-    return min(chosen, settings.model.n_positions or chosen)
+    maximum = decoding.max_new_tokens or default_max_new_tokens(data, settings)
+    return min(maximum, settings.model.n_positions or maximum)
 
 
 def default_max_new_tokens(data: TrainingData, settings: Settings) -> int:

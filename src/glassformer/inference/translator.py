@@ -34,12 +34,11 @@ class Translation:
     """The answer to one text.
 
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
-    `finished` is False when the answer was cut off at `max_new_tokens`.
-    `unknown` lists what the source vocabulary did not have in the text, `unlike` says how the text is unlike all that
-    the model was trained on ("": it is not, or the model file does not say). `alternatives` are the other answers of an
-    n-best search. `probability` is the calibrated probability that the answer is right (`inference.confidence`), from a
-    search that returns all answers of the beam it was calibrated with; None: it is not known. `left_out` says why a job
-    left the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), with
+    `finished` is False when the answer was cut off at `max_new_tokens`. `unknown` lists what the source vocabulary did
+    not have in the text, `unlike` says how the text is unlike all that the model was trained on ("": it is not, or the
+    model file does not say). `alternatives` are the other answers of an n-best search. `probability` is the calibrated
+    probability that the answer is right (`inference.confidence`); None: it is not known. `left_out` says why a job left
+    the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), with
     `source_tokens`, if a job was to align them. The JSON has what is there of these and of `probability`.
     """
 
@@ -69,7 +68,7 @@ class Translation:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
-        known = {
+        optional = {
             "probability": self.probability,
             "left_out": self.left_out,
             "from_lexicon": self.from_lexicon or None,
@@ -86,7 +85,7 @@ class Translation:
             "unknown": list(self.unknown),
             "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | {name: value for name, value in known.items() if value not in (None, "", [])}
+        } | {name: value for name, value in optional.items() if value not in (None, "", [])}
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,7 @@ class Translator:
     """A trained model that translates.
 
     `Translator.load(path).translate(["1845-01-05"])[0].text`. The same text gives the same answer alone, in any batch
-    and in any order, in float32, the default; its score too where the search is
-    compiled (`inference/engines/step.c`), and within 1e-4 elsewhere.
+    and in any order, in float32, the default; its score too where the search is compiled, and within 1e-4 elsewhere.
     """
 
     def __init__(
@@ -178,8 +176,8 @@ class Translator:
         """The sources that the models were trained on, from the files of their runs."""
         from glassformer.data.splits import TrainedSources
 
-        found = dict.fromkeys((file.path, file.data.sources_digest) for file in self.model_files)
-        return functools.reduce(operator.or_, (TrainedSources.of_model(*one) for one in found))
+        runs = dict.fromkeys((file.path, file.data.sources_digest) for file in self.model_files)
+        return functools.reduce(operator.or_, (TrainedSources.of_model(*run) for run in runs))
 
     @property
     def inputs(self) -> Inputs:
@@ -223,9 +221,9 @@ class Translator:
         texts = self.sources_of(texts, where)
         names = _names(len(texts), where)
         rows = [row for row, text in enumerate(texts) if is_not_empty(text, self.inputs)]
-        named = [names[row] for row in rows]
+        names_of_rows = [names[row] for row in rows]
         try:
-            sources = encode_sources([texts[row] for row in rows], named, self.source_tokenizer, self.settings)
+            sources = encode_sources([texts[row] for row in rows], names_of_rows, self.source_tokenizer, self.settings)
         except TooLongError as error:
             error.lengths = {rows[number]: length for number, length in error.lengths.items()}
             raise
@@ -242,28 +240,30 @@ class Translator:
             guide, forced, unmatched = constraint.guide(self.target_tokenizer, starts, forced, max_new_tokens)
         results = [EMPTY] * len(texts)
         unk_id = self.source_tokenizer.vocabulary.unk_id
+        calibration = self.model_file.calibration
         is_free = self.n_models == 1 + len(self.model_file.members) and prefixes is None and constraint is None
-        is_known = is_free and has_probability(self.model_file.calibration, decoding)
-        calibration = self.model_file.calibration if is_known else None
+        if not (is_free and has_probability(calibration, decoding)):
+            calibration = None
 
-        def keep(found: Mapping[int, list[Hypothesis]]) -> None:
-            for i, (best, *others) in found.items():
+        def keep(answers: Mapping[int, list[Hypothesis]]) -> None:
+            for i, (best, *others) in answers.items():
                 row, source = rows[i], sources[i]
-                unknown = self.source_tokenizer.unknown(texts[row]) if unk_id in source else ()
-                unlike = self.model_file.unlike(source)
-                about: dict[str, Any] = {"unknown": tuple(unknown), "unlike": unlike}
-                if calibration is not None:
-                    scores = [answer.score for answer in (best, *others)]
-                    limit = 1.0 if best.finished and not unlike else calibration.unusual_limit
-                    about["probability"] = probability(calibration.weights, scores, limit)
-                results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)
+                    continue
+                about: dict[str, Any] = {"unlike": self.model_file.unlike(source)}
+                if unk_id in source:
+                    about["unknown"] = tuple(self.source_tokenizer.unknown(texts[row]))
+                if calibration is not None:
+                    scores = [answer.score for answer in (best, *others)]
+                    limit = 1.0 if best.finished and not about["unlike"] else calibration.unusual_limit
+                    about["probability"] = probability(calibration.weights, scores, limit)
+                results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
             if progress:
-                progress(len(found))
+                progress(len(answers))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _naming(named):
+        with _naming(names_of_rows):
             search(self.engine, sources, decoding, max_new_tokens, forced, keep, guide)
         return results
 
@@ -285,10 +285,10 @@ class Translator:
         what = "prefixes must be a list, one for each text"
         if isinstance(prefixes, str):
             raise UsageError(what, got=quoted(prefixes))
-        found = checked_texts(prefixes, "prefixes")
-        if len(found) != n_texts:
-            raise UsageError(what, got=f"{len(found)} for {n_texts} texts")
-        return found
+        texts = checked_texts(prefixes, "prefixes")
+        if len(texts) != n_texts:
+            raise UsageError(what, got=f"{len(texts)} for {n_texts} texts")
+        return texts
 
     def score(self, pairs: Sequence[tuple[Source, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
         """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
@@ -314,14 +314,14 @@ class Translator:
             for pair, target, token_scores in zip(checked, targets, scored, strict=True)
         ]
 
-    def _translation(self, found: Hypothesis, **about: Any) -> Translation:
+    def _translation(self, answer: Hypothesis, **about: Any) -> Translation:
         return Translation(
-            text=self.target_tokenizer.decode(found.ids),
-            score=found.score,
-            rank_score=found.rank_score,
-            tokens=tuple(self.target_tokenizer.tokens(found.ids)),
-            token_scores=found.token_scores,
-            finished=found.finished,
+            text=self.target_tokenizer.decode(answer.ids),
+            score=answer.score,
+            rank_score=answer.rank_score,
+            tokens=tuple(self.target_tokenizer.tokens(answer.ids)),
+            token_scores=answer.token_scores,
+            finished=answer.finished,
             **about,
         )
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import math
 import threading
 import traceback
@@ -181,7 +180,7 @@ class Worker:
                 if first.future.set_running_or_notify_cancel():
                     self._running = [first]
             n_items, size = len(first.items), first.size
-            for request in [one for one in self._queue if one.key == first.key and one.key is not None]:
+            for request in [waiting for waiting in self._queue if first.key is not None and waiting.key == first.key]:
                 n_items, size = n_items + len(request.items), size + request.size
                 if n_items > BATCH_TEXTS or size > BATCH_CHARACTERS:
                     break
@@ -231,9 +230,8 @@ class Worker:
             return
         with self._changed:
             request.is_abandoned = True
-            if request.future.cancel():
-                with contextlib.suppress(ValueError):
-                    self._queue.remove(request)
+            if request.future.cancel() and request in self._queue:
+                self._queue.remove(request)
             self._expire_abandoned()
             self._changed.notify_all()
 
@@ -291,18 +289,18 @@ class BatchingTranslator:
         sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
         forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
         constraint = Constraint.of(options.pop("must_match", None), options.pop("choices", None))
-        chosen = (decoding or self.translator.settings.decoding).override(options)
+        decoding = (decoding or self.translator.settings.decoding).override(options)
 
         def compute(items: Sequence[tuple[str, str]]) -> list[Translation]:
             starts = None if forced is None else [prefix for _, prefix in items]
             texts, allowed = [source for source, _ in items], options_of(constraint)
-            return self.translator.translate(texts, decoding=chosen, prefixes=starts, **allowed)
+            return self.translator.translate(texts, decoding=decoding, prefixes=starts, **allowed)
 
         return self.worker.submit(
             Request(
                 list(zip(sources, forced or [""] * len(sources), strict=True)),
                 compute,
-                key=(id(self.translator), chosen, forced is None, constraint),
+                key=(id(self.translator), decoding, forced is None, constraint),
                 size=sum(map(len, [*sources, *(forced or ())])),
             )
         )

@@ -32,11 +32,11 @@ def align(translator: Translator, sources: Sequence[str], answers: Sequence[Tran
     targets = [target.frame([id_of[piece] for piece in answers[row].tokens]) for row in rows]
     weights = cross_attention(translator.model_files, list(zip(framed, targets, strict=True)))
     results = list(answers)
-    for row, ids, found in zip(rows, framed, weights, strict=True):
+    for row, ids, attention in zip(rows, framed, weights, strict=True):
         positions = [at for at, token in enumerate(ids) if token not in frame]
         if not positions:  # SentencePiece makes no piece of some characters, such as U+200B
             continue
-        nearest = found[: len(answers[row].tokens), positions].argmax(axis=1).tolist()
+        nearest = attention[: len(answers[row].tokens), positions].argmax(axis=1).tolist()
         alignment = tuple((at, token) for token, at in enumerate(nearest))
         tokens = tuple(source.tokens([ids[at] for at in positions]))
         results[row] = replace(answers[row], alignment=alignment, source_tokens=tokens)

@@ -29,7 +29,7 @@ class JobRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Input:
+class JobInput:
     """What a job reads.
 
     `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns
@@ -96,18 +96,14 @@ class Input:
         if self.stops_at_damage:
             check_rows(opened, rows)
         start, end = len(self.texts), len(self.texts) + len(self.keep)
-        found = []
+        job_rows = []
         for row in rows:
-            cells = row.cells or ("",) * (end + 1)
+            cells: Sequence[str] = row.cells or ("",) * max(end + 1, len(self.inputs))
+            if self.column is None and row.cells:  # plain lines
+                cells = [row.cells[0], *self.others]
+            source: Source = cells[0]
+            if self.inputs:
+                source = {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
             prefix = self.prefix or "" if self.column is None or self.prefix is None else cells[end]
-            found.append(JobRow(row.number, self._given(row), tuple(cells[start:end]), prefix))
-        return found
-
-    def _given(self, row: Row) -> Source:
-        """Return the text of a row, or the cells of its inputs, whatever they hold."""
-        if not self.inputs:
-            return row.cells[0] if row.cells else ""
-        cells = row.cells or ("",) * len(self.inputs)
-        if self.column is None and row.cells:
-            cells = [row.cells[0], *self.others]
-        return {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
+            job_rows.append(JobRow(row.number, source, tuple(cells[start:end]), prefix))
+        return job_rows

@@ -26,7 +26,7 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
     With `alignments` the answers are aligned. With `min_confidence` each has its probability, and one below it is left
@@ -92,7 +92,7 @@ def translate_stream(
     `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
     `Translator.translate`, as are answers and scores.
     """
-    search = Search.of(
+    search = SearchOptions.of(
         translator.model_files,
         (decoding or translator.settings.decoding).override(options),
         min_confidence=min_confidence,
@@ -106,14 +106,14 @@ def translate_stream(
     first, forced = count(1), None if prefixes is None else iter(prefixes)
     for chunk in chunks(texts):
         names = [f"row {row}" for row in islice(first, len(chunk))]
-        given = None if forced is None else list(islice(forced, len(chunk)))
-        yield from translate_chunk(translator, chunk, search, names, prefixes=given)
+        prefixes_of_chunk = None if forced is None else list(islice(forced, len(chunk)))
+        yield from translate_chunk(translator, chunk, search, names, prefixes=prefixes_of_chunk)
 
 
 def translate_chunk(
     translator: Translator,
     texts: Sequence[Source],
-    search: Search,
+    search: SearchOptions,
     names: Sequence[str],
     *,
     prefixes: Sequence[str] | None = None,
@@ -125,8 +125,8 @@ def translate_chunk(
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
     decoding = search.decoding if search.min_confidence is None else all_of_the_beam(search.decoding)
     free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
-    known = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
-    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in known}
+    lexicon_hits = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
+    parts = {row: Sentences((source,)) for row, source in sources.items() if row not in lexicon_hits}
     split: set[int] = set()
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
@@ -158,11 +158,11 @@ def translate_chunk(
                     del parts[row]
     if progress and len(flat) != len(texts):
         progress(len(texts))
-    found = iter(align(translator, flat, answers) if search.alignments else answers)
+    answers_in_order = iter(align(translator, flat, answers) if search.alignments else answers)
     results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
-        results[row] = joined(list(islice(found, len(sentences.texts))), sentences.spaces)
-    for row, target in known.items():
+        results[row] = joined(list(islice(answers_in_order, len(sentences.texts))), sentences.spaces)
+    for row, target in lexicon_hits.items():
         results[row] = replace(EMPTY, text=target)
     if search.min_confidence is None:
         return results

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-INTERFACE = 3  # of the structures and arguments of the C files; a processor that they are not for has 0
+INTERFACE = 4  # of the structures and arguments of the C files; a processor that they are not for has 0
 Pointer, Number = ctypes.c_void_p, ctypes.c_int64
 
 

@@ -89,7 +89,7 @@ INLINE void softmax(float *scores, int64_t n) {
     for (int64_t i = 0; i < n; i += LANES) store(scores + i, load(scores + i) * scale);
 }
 
-#define INTERFACE 3 /* of compiled.py: another one for each change of the structures or arguments of a C file */
+#define INTERFACE 4 /* of compiled.py: another one for each change of the structures or arguments of a C file */
 #if defined(__x86_64__)
 int glassformer_interface(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? INTERFACE : 0; }
 #else

@@ -17,7 +17,7 @@ from glassformer.errors import BusyError, GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.serve.bodies import ERRORS, Body, TraceBody, TranslateBody, WhatIfBody
 from glassformer.serve.limits import BodyLimit, KnownHosts, RequestError, error_response
-from glassformer.serve.observe import Metrics, Observed
+from glassformer.serve.observe import Observed, ServerMetrics
 from glassformer.serve.served import Served, find_served
 
 LOCAL = ("127.0.0.1", "localhost")
@@ -32,7 +32,7 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL) -> FastAPI:
     app = FastAPI(  # without the pages of FastAPI, which load scripts from elsewhere
         title="glassformer", version=metadata.version("glassformer"), responses=ERRORS, docs_url=None, redoc_url=None
     )
-    metrics = Metrics(models[0].worker)
+    metrics = ServerMetrics(models[0].worker)
     _handle_errors(app)
     _serve_models(app, by_name)
     _serve_state(app, metrics)
@@ -43,7 +43,7 @@ def create_app(*models: Served, hosts: Sequence[str] = LOCAL) -> FastAPI:
     return app
 
 
-def _serve_state(app: FastAPI, metrics: Metrics) -> None:
+def _serve_state(app: FastAPI, metrics: ServerMetrics) -> None:
     @app.get("/api/health")
     @app.get("/api/ready")
     async def health() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 
 from glassformer.errors import MissingExtraError, TextError, TimeLimitError, UsageError
 from glassformer.inference.allowed import UNMATCHED, Constraint, patterns
@@ -54,6 +54,7 @@ def table_of(language: set[tuple[int, ...]], eos_id: int, longest: int) -> Token
 
 @settings(max_examples=40, deadline=None)
 @given(language=languages, seed=st.integers(0, 10_000), alpha=st.sampled_from([0.0, 0.6]))
+@example(language={()}, seed=0, alpha=0.0)  # an automaton without transitions
 def test_a_wide_guided_beam_finds_the_best_of_all_that_is_allowed(language, seed, alpha):
     toy, longest = random_toy(seed, 5), max(map(len, language)) + 1
     guide = Guide(table_of(language, 4, longest), [0, 0])
@@ -133,7 +134,7 @@ def all_answers(translations: Sequence[Translation]) -> list[Translation]:
 @needs_library
 @pytest.mark.medium
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(pattern=regexes, seed=st.integers(1, 3), prefix=st.sampled_from(["", "a", "b", "ab"]))
 def test_every_answer_matches_and_where_there_is_none_none_is_possible(kind, pattern, seed, prefix):
     if kind in ("subwords", "sentencepiece"):
@@ -174,9 +175,9 @@ def short_texts(kind: str) -> list[str]:
 @pytest.mark.parametrize("kind", ["characters", "words", "subwords"])  # bytes: what is not UTF-8 is not allowed
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_a_pattern_that_everything_matches_changes_nothing(kind, engine):
-    for seed, mode in itertools.product((1, 2), MODES):
-        model = translator(kind, seed, engine)
-        for prefixes in (None, ["a"] * len(SOURCES) if kind == "characters" else None):
+    model = translator(kind, engine=engine)
+    for mode in MODES:
+        for prefixes in (None, ["a"] * len(SOURCES)) if kind == "characters" else (None,):
             free = model.translate(SOURCES, prefixes=prefixes, **mode)
             assert model.translate(SOURCES, must_match="(?s:.*)", prefixes=prefixes, **mode) == free
 

@@ -23,9 +23,9 @@ from glassformer import Settings, Translator, train
 from glassformer.data.datasets import dates
 
 out = Path(sys.argv[1])
-rows = dates(100, 1)
+rows = dates(60, 1)
 TINY = {"d_model": 64, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.1}
-SETTINGS = Settings(model=TINY, training={"steps": 3}, decoding={"max_new_tokens": 12})
+SETTINGS = Settings(model=TINY, training={"steps": 1}, decoding={"max_new_tokens": 12})
 
 
 def run(where):
@@ -33,13 +33,13 @@ def run(where):
 
 
 translator = run("parent")
-texts = [source for source, _ in rows[:40]]
+texts = [source for source, _ in rows[:10]]
 torch.ones(2_000_000).exp_()  # a parallel region, as any program may have had
 
 
 def answers():
     found = [each for beam in (1, 3) for each in translator.translate(texts, num_beams=beam)]
-    scored = translator.score(rows[:40])  # in all threads, so that the last bits may differ
+    scored = translator.score(rows[:10])  # in all threads, so that the last bits may differ
     return [(each.text, each.token_scores) for each in found], [round(each.score, 3) for each in scored]
 
 

@@ -86,21 +86,19 @@ def answer_of(probability: float, length: int, alpha: float, finished: bool = Tr
 
 
 @pytest.mark.parametrize(
-    ("probability", "finished", "expected"), [(0.501, True, True), (0.500002, True, False), (0.99, False, False)]
+    ("probability", "length", "alpha", "longest", "expected"),
+    [
+        (0.501, 3, 0.0, 50, True),  # more than half of the probability, where there is no length penalty
+        (0.500002, 3, 0.0, 50, False),  # within rounding of a half: a beam rounds otherwise, and the other one may win
+        (0.7, 1, 1.0, 31, False),  # one of 31 tokens with all of the other 0.3: log 0.3 / 6 is above log 0.7
+        (0.7, 1, 1.0, 13, True),  # a penalty of 3: log 0.3 / 3 = -0.401, below log 0.7 = -0.357
+    ],
 )
-def test_without_a_length_penalty_a_finished_answer_of_more_than_half_is_certain(
-    probability: float, finished: bool, expected: bool
+def test_an_answer_is_certain_where_a_longest_one_with_all_the_rest_does_not_outrank_it(
+    probability: float, length: int, alpha: float, longest: int, expected: bool
 ) -> None:
-    """Within rounding of a half it is not: in a beam, whose numbers are rounded otherwise, the other one may win."""
-    assert is_certain(answer_of(probability, 3, 0.0, finished), 0.0, 50) is expected
-
-
-def test_a_longest_answer_with_all_the_rest_must_not_outrank_it() -> None:
-    """One token of .7, against one of 31 tokens with all of the other .3: log .3 over its penalty of 6 ranks higher."""
-    answer = answer_of(0.7, 1, 1.0)
-    assert math.log(0.3) / 6 > answer.rank_score
-    assert not is_certain(answer, 1.0, 31)
-    assert is_certain(answer, 1.0, 13)  # a penalty of 3: -.401, below log .7 = -.357
+    assert is_certain(answer_of(probability, length, alpha), alpha, longest) is expected
+    assert not is_certain(answer_of(probability, length, alpha, finished=False), alpha, longest)
 
 
 @pytest.mark.parametrize("score", [0.0, -1e-9, 1e-7])

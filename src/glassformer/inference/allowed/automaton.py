@@ -45,9 +45,9 @@ class TokenTable(Automaton):
 
     def allowed(self, states: Array, n_left: int) -> Array:
         """Return what `Automaton.allowed` does: a token from whose state an answer can end within `n_left` more."""
-        found, lines = np.unique(states, return_inverse=True)
-        left = self._reach[found].clip(max=n_left)
-        rows: Array = np.stack([self._row(at, n) for at, n in zip(found.tolist(), left.tolist(), strict=True)])
+        distinct, lines = np.unique(states, return_inverse=True)
+        left = self._reach[distinct].clip(max=n_left)
+        rows: Array = np.stack([self._row(state, n) for state, n in zip(distinct.tolist(), left.tolist(), strict=True)])
         return rows[lines.reshape(states.shape)]
 
     def after(self, states: Array, tokens: Array) -> Array:
@@ -55,8 +55,8 @@ class TokenTable(Automaton):
         if not len(self._keys):
             return np.full_like(states, self.over)
         keys = states * self._n_tokens + tokens
-        found = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        return np.where(self._keys[found] == keys, self._targets[found], self.over)
+        places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        return np.where(self._keys[places] == keys, self._targets[places], self.over)
 
     def walk(self, state: int, tokens: Sequence[int]) -> int:
         """Return the state after some tokens."""

@@ -6,7 +6,6 @@ import functools
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +70,8 @@ class Constraint:
             if table.distance[table.walk(start, ids)] > longest - len(ids)
         }
         starts = [table.over if i in unmatched else start for i, start in enumerate(starts)]
-        return Guide(table, starts), [[] if i in unmatched else ids for i, ids in enumerate(forced)], unmatched
+        forced = [[] if i in unmatched else ids for i, ids in enumerate(forced)]
+        return Guide(table, starts), forced, unmatched
 
 
 def options_of(constraint: Constraint | None) -> dict[str, Any]:
@@ -127,13 +127,11 @@ def _encoded(choices: tuple[str, ...], tokenizer: Tokenizer, longest: int) -> di
         if len(encoded[text]) > longest:
             impossible[number] = f"{len(encoded[text])} tokens; answers have at most {longest}"
     if impossible:
-        named = [
-            f"{quoted(shortened(choices[at - 1]))}, number {at}: {why}" for at, why in islice(impossible.items(), 5)
-        ]
-        more = f" and {len(impossible) - 5:,} more" if len(impossible) > 5 else ""
+        reasons = [f"{quoted(shortened(choices[at - 1]))}, number {at}: {why}" for at, why in impossible.items()]
+        more = f" and {len(reasons) - 5:,} more" if len(reasons) > 5 else ""
         raise TextError(
             f"{len(impossible):,} of {len(choices):,} choices can never be an answer",
-            got="; ".join(named) + more,
+            got="; ".join(reasons[:5]) + more,
             hint="leave them out",
         )
     return encoded

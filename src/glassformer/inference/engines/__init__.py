@@ -23,9 +23,6 @@ GPU_DRIVERS = "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"  # of CUDA, ROCm, and eit
 Ids = Sequence[int]
 """Framed: `<bos> … <eos>`; those of a prefix are not framed."""
 
-OnAnswers = Callable[[Mapping[int, "list[Hypothesis]"]], None]
-"""Called with the answers of each batch, by the number of the source."""
-
 
 class Engine(Protocol):
     """Computes answers and scores."""
@@ -37,11 +34,13 @@ class Engine(Protocol):
         max_new_tokens: int,
         prefixes: Sequence[Ids] = (),
         guide: Guide | None = None,
+        rows: Sequence[int] | None = None,
     ) -> AnswerBatches:
         """Yield the answers in batches, each as soon as it is found: number of the source -> its answers, best first.
 
-        Learned positions may end before `max_new_tokens`; then the answers do too. The `guide` has a start for each
-        source. Raises NotFiniteError for a source whose log-probabilities are not finite.
+        `rows` are the numbers of the sources that are searched, by default all. Learned positions may end before
+        `max_new_tokens`; then the answers do too. The `guide` has a start for each source. Raises NotFiniteError for a
+        source whose log-probabilities are not finite.
         """
         ...
 
@@ -59,47 +58,37 @@ def search(
     decoding: DecodingSettings,
     max_new_tokens: int,
     prefixes: Sequence[Ids] = (),
-    on_answers: OnAnswers | None = None,
+    on_answers: Callable[[Mapping[int, list[Hypothesis]]], None] | None = None,
     guide: Guide | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the answers of an engine for each source, best first; `on_answers` receives each batch when it is found.
 
-    Where only the best answer of a beam counts, greedy search is first. Raises NotFiniteError for a source without an
-    answer of finite score.
+    Where only the best answer of a beam counts, greedy search is first: it may save the beam. Raises NotFiniteError for
+    a source without an answer of finite score.
     """
     from glassformer.inference.engines.greedy_first import search_greedy_first
 
     def search_rows(rows: Sequence[int], num_beams: int) -> AnswerBatches:
-        chosen = decoding.model_copy(update={"num_beams": num_beams})
-        forced = [prefixes[row] for row in rows] if prefixes else ()
-        guides = None if guide is None else guide.of(rows)
-        try:
-            for found in engine.answers([sources[row] for row in rows], chosen, max_new_tokens, forced, guides):
-                yield {rows[i]: answers for i, answers in found.items()}
-        except NotFiniteError as error:
-            raise error.moved_to(rows[error.row or 0]) from None
+        decoding_of_rows = decoding.model_copy(update={"num_beams": num_beams})
+        return engine.answers(sources, decoding_of_rows, max_new_tokens, prefixes, guide, rows)
 
     n_sources, num_beams = len(sources), decoding.num_beams
-    if wants_greedy_first(decoding):
+    only_best_counts = decoding.num_return_sequences == 1 and not decoding.do_sample
+    if num_beams > 1 and only_best_counts:
         alpha = decoding.length_alpha
         batches = search_greedy_first(search_rows, n_sources, max_new_tokens, num_beams=num_beams, alpha=alpha)
     else:
         batches = search_rows(range(n_sources), num_beams)
     done: dict[int, list[Hypothesis]] = {}
     with closing(batches):  # so that an error of `on_answers` ends the search
-        for found in batches:
-            for row, answers in found.items():
+        for batch in batches:
+            for row, answers in batch.items():
                 if not (answers and math.isfinite(answers[0].score)):
                     raise NotFiniteError.at(row, f"a score of {answers[0].score}" if answers else "no answer")
-            done |= found
+            done |= batch
             if on_answers is not None:
-                on_answers(found)
+                on_answers(batch)
     return [done[row] for row in range(n_sources)]
-
-
-def wants_greedy_first(decoding: DecodingSettings) -> bool:
-    """Whether only the best answer of a beam counts, so that greedy search may save the beam."""
-    return decoding.num_beams > 1 and decoding.num_return_sequences == 1 and not decoding.do_sample
 
 
 def load_engine(name: str, model_files: Sequence[ModelFile], device: str, precision: str) -> Engine:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 BATCH_POSITIONS = 6144  # maximum of source positions times hypotheses in a batch of a search
 
 
-def padded_length(length: int) -> int:
-    """Return `length` rounded up, by at most a sixteenth."""
+def padded_length(length: int, n_positions: int | None = None) -> int:
+    """Return `length` rounded up, by at most a sixteenth, and to at most the number of learned positions."""
     multiple = 1 + length // 16
-    return -(-length // multiple) * multiple
+    padded = -(-length // multiple) * multiple
+    return max(length, min(padded, n_positions or padded))
 
 
 def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.greedy_first import AnswerBatches
-from glassformer.inference.engines.numpy_cached import Inference
+from glassformer.inference.engines.numpy_cached import NumPyInference
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
@@ -37,7 +37,7 @@ CORE_WIDTH = 6  # a hypothesis is planned as so many: smaller batches stay in th
 class NumPyEngine:
     """Searches and scores with a Transformer, or with the mean of the probabilities of several (an ensemble)."""
 
-    def __init__(self, models: Sequence[Inference | Compiled], target: Tokenizer) -> None:
+    def __init__(self, models: Sequence[NumPyInference | Compiled], target: Tokenizer) -> None:
         self.models, vocabulary = models, target.vocabulary
         self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
         limits = [limit for model in models if (limit := model.settings.n_positions) is not None]
@@ -59,26 +59,22 @@ class NumPyEngine:
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         guide: Guide | None = None,
+        rows: Sequence[int] | None = None,
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
         constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
-        search_batch = np.errstate(all="ignore")(
-            Searches(self.start, self.step, sources, decoding, constraints, self._is_compiled)
-        )
-        if decoding.do_sample:
-            batches = [[row] for row in range(len(sources))]
-        else:
-            width = CORE_WIDTH * max(decoding.num_beams, decoding.num_return_sequences)
-            batches = plan_equal_lengths([len(source) for source in sources], width)
-        for rows, found in zip(batches, self.on_every_core(search_batch, batches), strict=True):
-            yield dict(zip(rows, found, strict=True))
+        searches = Searches(self.start, self.step, sources, decoding, constraints, self._is_compiled)
+        batches = searches.batches(CORE_WIDTH, rows)
+        search_batch = np.errstate(all="ignore")(searches)
+        for batch, answers in zip(batches, self.on_every_core(search_batch, batches), strict=True):
+            yield dict(zip(batch, answers, strict=True))
 
     def start(self, sources: Sequence[Sequence[int]]) -> Caches:
         """Return the state of a search for sources of one padded length, of which the last is the longest."""
         length = len(sources[-1])
         if len(sources) > 1:
-            length = max(length, min(padded_length(length), self._n_positions or 2**62))
+            length = padded_length(length, self._n_positions)
         return Caches([model.start(sources, length) for model in self.models])
 
     def step(self, last: NDArray[np.int64], state: Caches) -> tuple[LogProbs, Caches]:
@@ -88,10 +84,10 @@ class NumPyEngine:
 
     def _log_probs(self, last: NDArray[np.int64], state: Caches) -> Float[Array, "N K V"]:
         """The log of the mean probability over models; for one model its log-softmax."""
-        found = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
-        if len(found) == 1:
-            return found[0]
-        mean: Array = functools.reduce(np.logaddexp, found) - found[0].dtype.type(math.log(len(found)))
+        log_probs = [model.step(last, cache) for model, cache in zip(self.models, state.caches, strict=True)]
+        if len(log_probs) == 1:
+            return log_probs[0]
+        mean: Array = functools.reduce(np.logaddexp, log_probs) - log_probs[0].dtype.type(math.log(len(log_probs)))
         return mean
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import NotFiniteError
+from glassformer.inference.engines.batches import plan_equal_lengths
 from glassformer.paper.search import Hypothesis, SearchConstraints, beam_search, greedy_search, sample
 from glassformer.paper.search.constraints import State, Step
 from glassformer.paper.search.sampling import draw_uniform
@@ -51,14 +52,26 @@ class Searches:
     constraints: SearchConstraints
     is_exact: bool = False
 
+    def batches(self, width: int, rows: Sequence[int] | None = None) -> list[list[int]]:
+        """Return batches of sources, by their numbers; `rows`: of these only. A hypothesis counts as `width`.
+
+        Each sample is drawn alone, so that it does not depend on the rounding of a batch.
+        """
+        rows = range(len(self.sources)) if rows is None else rows
+        if self.decoding.do_sample:
+            return [[row] for row in rows]
+        width *= max(self.decoding.num_beams, self.decoding.num_return_sequences)
+        batches = plan_equal_lengths([len(self.sources[row]) for row in rows], width)
+        return [[rows[i] for i in batch] for batch in batches]
+
     def __call__(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
         """Return the answers of some sources, by their numbers, best first."""
-        found = self._search(rows)
+        answers = self._search(rows)
         if len(rows) > 1 and not self.is_exact:
-            for i, answers in enumerate(found):
-                if min(answer.margin for answer in answers) < UNCERTAIN:
-                    found[i : i + 1] = self._search([rows[i]])
-        return found
+            for i, row in enumerate(rows):
+                if min(answer.margin for answer in answers[i]) < UNCERTAIN:
+                    (answers[i],) = self._search([row])
+        return answers
 
     def _search(self, rows: Sequence[int]) -> list[list[Hypothesis]]:
         forced = [self.constraints.prefixes[row] for row in rows] if self.constraints.prefixes else ()

@@ -232,10 +232,10 @@ FAST void glassformer_encode(const Model *m, const int64_t *ids, const int64_t *
 
 /* Feeds the last token of each row, at the next position. past[r * past_width + t] is where row r has the keys and
    values of position t, for each decoder layer; the last of n_past is written. Writes the log-probabilities of the next
-   token, [R, output.n], and what the output projection reads, [R D], where there is room for them. */
+   token, [R, output.n]. */
 FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, const float *position,
                                     float *const *past, int64_t past_width, int64_t n_past, const float *const *memory,
-                                    const int64_t *lengths, float *log_probs, float *states, float *numbers) {
+                                    const int64_t *lengths, float *log_probs, float *numbers) {
     int64_t d = m->d_model, keys = m->n_heads * m->d_k, values = m->n_heads * m->d_v;
     Room room = divide(m, numbers, rows);
     for (int64_t r = 0; r < rows; r++) embed(m, m->target_embedding, last[r], position, room.x + r * d);
@@ -260,27 +260,23 @@ FAST void glassformer_step(const Model *m, const int64_t *last, int64_t rows, co
 
         feed(m, layer, room.x, room.y, room.wide, room.output, rows);
     }
-    const float *read = input_of(m, &m->decoder_norm, room.x, room.y, rows);
-    if (states) memcpy(states, read, (size_t)(rows * d) * sizeof(float));
-    if (log_probs) {
-        int64_t n = m->output.n;
-        multiply(&m->output, read, d, rows, log_probs);
-        for (int64_t r = 0; r < rows; r++) {
-            float *logits = log_probs + r * n;
-            if (m->copied_ids) add_copies(m, logits, memory[r], lengths[r]);
-            float largest = logits[0];
-            for (int64_t i = 1; i < m->n_words; i++) largest = logits[i] > largest ? logits[i] : largest;
-            for (int64_t i = m->n_words; i < n; i++) logits[i] = -INFINITY;
-            Floats sums = {0};
-            for (int64_t i = 0; i < n; i += LANES) sums += exp_of(load(logits + i) - largest);
-            float log_sum = logf(sum_of(sums)); /* subtracted by itself: largest + log_sum would round it */
-            for (int64_t i = 0; i < m->n_words; i++) logits[i] = (logits[i] - largest) - log_sum;
-        }
+    int64_t n = m->output.n;
+    multiply(&m->output, input_of(m, &m->decoder_norm, room.x, room.y, rows), d, rows, log_probs);
+    for (int64_t r = 0; r < rows; r++) {
+        float *logits = log_probs + r * n;
+        if (m->copied_ids) add_copies(m, logits, memory[r], lengths[r]);
+        float largest = logits[0];
+        for (int64_t i = 1; i < m->n_words; i++) largest = logits[i] > largest ? logits[i] : largest;
+        for (int64_t i = m->n_words; i < n; i++) logits[i] = -INFINITY;
+        Floats sums = {0};
+        for (int64_t i = 0; i < n; i += LANES) sums += exp_of(load(logits + i) - largest);
+        float log_sum = logf(sum_of(sums)); /* subtracted by itself: largest + log_sum would round it */
+        for (int64_t i = 0; i < m->n_words; i++) logits[i] = (logits[i] - largest) - log_sum;
     }
 }
 
-/* The n best of K V extensions of each of N sentences, whose rows are `width` apart, best first; NaN is first, then of
-   equal ones the first. Behind their sums, [N n], are the newest log-probabilities, and behind their parents the
+/* The n best of K V extensions of each of N sentences, whose rows are `width` apart, best first; NaN is first. Ties:
+   the lowest row, then the lowest token. Behind their sums, [N n], are the newest log-probabilities, and behind their parents the
    tokens. */
 FAST void glassformer_best(const float *values, const float *scores, int64_t n_sentences, int64_t n_rows,
                            int64_t n_words, int64_t width, int64_t n, float *sums, int64_t *parents) {

@@ -36,14 +36,14 @@ class TensorLogProbs(LogProbs):
     def best(self, sums: NDArray[np.float32], n: int) -> Extensions:
         totals = (torch.from_numpy(sums).to(self.values.device)[:, :, None] + self.values).flatten(1)  # [N K·V]
         n = min(n, totals.shape[1])
-        best, flat = totals.topk(min(n + 1, totals.shape[1]), dim=1)  # of equal ones any
-        found = self._extensions(best, flat)
-        is_tied = (found.sums[:, 1:] == found.sums[:, :-1]) & np.isfinite(found.sums[:, 1:])
+        best, flat = totals.topk(min(n + 1, totals.shape[1]), dim=1)  # ties: any of them
+        extensions = self._extensions(best, flat)
+        is_tied = (extensions.sums[:, 1:] == extensions.sums[:, :-1]) & np.isfinite(extensions.sums[:, 1:])
         if is_tied.any():
             lines = torch.from_numpy(is_tied.any(axis=1).nonzero()[0]).to(flat.device)
             flat[lines, :n] = _first_of_equal(totals[lines], best[lines, n - 1, None], n)
-            found = self._extensions(totals.gather(1, flat), flat)
-        return Extensions(*(values[:, :n] for values in found))
+            extensions = self._extensions(totals.gather(1, flat), flat)
+        return Extensions(*(values[:, :n] for values in extensions))
 
     def _extensions(self, best: Tensor, flat: Tensor) -> Extensions:
         newest = self.values.flatten(1).gather(1, flat)
@@ -55,7 +55,7 @@ class TensorLogProbs(LogProbs):
 
 
 def _first_of_equal(totals: Tensor, last: Tensor, n: int) -> Tensor:
-    """Return the positions of the n largest of each line [N W], of equal ones the first; `last` [N 1] is the n-th."""
+    """Return the positions of the n largest of each line [N W]; `last` [N 1] is the n-th. Ties: the first wins."""
     is_larger, is_last = ~(totals <= last), totals == last
     is_best = is_larger | is_last & (is_last.cumsum(1) <= n - is_larger.sum(1, keepdim=True))
     flat = is_best.nonzero()[:, 1].view(-1, n)

@@ -6,7 +6,6 @@ Samples are drawn for each text alone.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,7 @@ from glassformer.inference.engines.batches import padded_length, plan_equal_leng
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch_cached import Inference
+from glassformer.inference.engines.torch_cached import TorchInference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.model import Transformer, padded
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
@@ -82,30 +81,29 @@ class TorchEngine:
         max_new_tokens: int,
         prefixes: Sequence[Sequence[int]] = (),
         guide: Guide | None = None,
+        rows: Sequence[int] | None = None,
     ) -> AnswerBatches:
         """Yield the answers of `Engine.answers`."""
         longest = min(max_new_tokens, self._n_positions or max_new_tokens)
         constraints = SearchConstraints(self.bos_id, self.eos_id, self.forbidden, longest, prefixes, guide)
-        search_batch = torch.inference_mode()(Searches(self.start, self.step, sources, decoding, constraints))
-        width = max(decoding.num_beams, decoding.num_return_sequences)
-        batches = plan_equal_lengths([len(source) for source in sources], width)
-        if decoding.do_sample:  # no sample depends on the rounding of a batch
-            batches = [[row] for batch in batches for row in batch]
+        searches = Searches(self.start, self.step, sources, decoding, constraints)
+        search_batch = torch.inference_mode()(searches)
         with one_thread():  # on a CPU, the bits of a product depend on the number of its threads
-            for batch, answers in self._halving(batches, search_batch):
+            for batch, answers in self._halving(searches.batches(1, rows), search_batch):
                 yield dict(zip(batch, answers, strict=True))
 
     @functools.cached_property
-    def _prepared(self) -> list[Inference]:
+    def _prepared(self) -> list[TorchInference]:
         """The models, prepared for search."""
         dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
         with torch.inference_mode():
-            return [Inference(model, dtype) for model in self.models]
+            return [TorchInference(model, dtype) for model in self.models]
 
     @torch.inference_mode()
     def start(self, sources: Sequence[Sequence[int]]) -> Caches:
         """Return the state of a search for sources of one padded length, of which the last is the longest."""
-        return Caches([model.start(sources, self._padded(len(sources[-1]))) for model in self._prepared])
+        length = padded_length(len(sources[-1]), self._n_positions)
+        return Caches([model.start(sources, length) for model in self._prepared])
 
     @torch.inference_mode()
     def step(self, last: NDArray[np.int64], state: Caches) -> tuple[LogProbs, Caches]:
@@ -115,25 +113,26 @@ class TorchEngine:
         logits = [model.step(ids, cache) for model, cache in zip(self._prepared, state.caches, strict=True)]
         return TensorLogProbs(_mean_log_probs(logits)), state
 
+    @torch.inference_mode()
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Return the log-probabilities of `Engine.score`."""
+        """Return the log-probabilities of `Engine.score`, by models in evaluation mode."""
         results: list[list[float]] = [[] for _ in pairs]
-        with self._evaluating(), autocast(self.device, self.precision):
-            lengths = [max(len(source), len(target) - 1) for source, target in pairs]
+        lengths = [max(len(source), len(target) - 1) for source, target in pairs]
 
-            def score_batch(rows: Sequence[int]) -> list[list[float]]:
-                check_time_limit()
-                length = self._padded(lengths[rows[-1]])  # which depends on each pair alone
-                source, visible = pad([pairs[row][0] for row in rows], length, self.device)
-                target, _ = pad([pairs[row][1] for row in rows], length + 1, self.device)
-                seen = padded(visible, length)
-                logits = [model(source, target[:, :-1], seen) for model in self.models]
-                log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
-                return [each[: len(pairs[row][1]) - 1].tolist() for row, each in zip(rows, log_probs, strict=True)]
+        def score_batch(rows: Sequence[int]) -> list[list[float]]:
+            check_time_limit()
+            length = padded_length(lengths[rows[-1]], self._n_positions)  # which depends on each pair alone
+            source, visible = pad([pairs[row][0] for row in rows], length, self.device)
+            target, _ = pad([pairs[row][1] for row in rows], length + 1, self.device)
+            seen = padded(visible, length)
+            logits = [model(source, target[:, :-1], seen) for model in self.models]
+            log_probs = _mean_log_probs(logits).gather(2, target[:, 1:, None])[:, :, 0].cpu()
+            return [line[: len(pairs[row][1]) - 1].tolist() for row, line in zip(rows, log_probs, strict=True)]
 
-            for rows, found in self._halving(plan_equal_lengths(lengths, SCORING_WIDTH), score_batch):
-                for row, scores in zip(rows, found, strict=True):
-                    results[row] = scores
+        with autocast(self.device, self.precision):
+            for rows, scores in self._halving(plan_equal_lengths(lengths, SCORING_WIDTH), score_batch):
+                for row, token_scores in zip(rows, scores, strict=True):
+                    results[row] = token_scores
         return check_token_scores(results)
 
     def _halving(
@@ -147,12 +146,12 @@ class TorchEngine:
         while waiting:
             batch = waiting.pop()
             try:
-                found = compute(batch)
+                result = compute(batch)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
             else:
-                yield batch, found
+                yield batch, result
                 continue
             if self.device.type == "cuda":  # now that the error is gone, and with it what it had in memory
                 torch.cuda.empty_cache()
@@ -167,23 +166,6 @@ class TorchEngine:
         """The number of positions that all models have; None where it is unlimited."""
         limits = (model.settings.n_positions for model in self.models)
         return min((limit for limit in limits if limit is not None), default=None)
-
-    def _padded(self, length: int) -> int:
-        """The padded length, at most the number of learned positions."""
-        padded = padded_length(length)
-        return max(length, min(padded, self._n_positions or padded))
-
-    @contextlib.contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        were_training = [model.training for model in self.models]
-        for model in self.models:
-            model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            for model, was_training in zip(self.models, were_training, strict=True):
-                model.train(was_training)
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from glassformer.fast.packing import TokenLayout
 from glassformer.paper.copying import add_copies
-from glassformer.paper.model import DecoderLayer, EncoderLayer, Transformer
+from glassformer.paper.model import DecoderLayer, Transformer
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -62,40 +62,35 @@ def _attention(
     return heads.transpose(1, 2).flatten(2)
 
 
-class _Norm:
-    def __init__(self, norm: nn.Module) -> None:
-        assert isinstance(norm, nn.LayerNorm)
-        self.weight, self.bias = norm.weight.detach().clone(), norm.bias.detach().clone()
-        self.shape, self.eps = tuple(norm.normalized_shape), norm.eps
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+def _copied(module: nn.Module) -> nn.Module:
+    return copy.deepcopy(module).requires_grad_(False)
 
 
 class _Layer:
     """One layer of either stack; that of the decoder has cross-attention, whose keys and values are computed first."""
 
-    def __init__(self, layer: EncoderLayer | DecoderLayer, dtype: torch.dtype) -> None:
-        own, feed = layer.self_attention, layer.feed_forward
-        scale = (own.w_k.out_features // own.n_heads) ** -0.5
-        self.norm_first, self.n_heads = layer.norm_first, own.n_heads
-        self.widths = [w.out_features for w in (own.w_q, own.w_k, own.w_v)]
-        self.project = _Product(dtype, own.w_q, own.w_k, own.w_v, scales=(scale, 1, 1))
-        self.w_o = _Product(dtype, own.w_o)
-        self.self_attention_norm = _Norm(layer.self_attention_norm)
+    def __init__(self, layer: Any, dtype: torch.dtype) -> None:
+        attention, feed = layer.self_attention, layer.feed_forward
+        scale = (attention.w_k.out_features // attention.n_heads) ** -0.5
+        self.norm_first, self.n_heads = layer.norm_first, attention.n_heads
+        projections = (attention.w_q, attention.w_k, attention.w_v)
+        self.widths = [w.out_features for w in projections]
+        self.project = _Product(dtype, *projections, scales=(scale, 1, 1))
+        self.w_o = _Product(dtype, attention.w_o)
+        self.self_attention_norm = _copied(layer.self_attention_norm)
         self.w_1, self.w_2, self.activation = _Product(dtype, feed.w_1), _Product(dtype, feed.w_2), feed.activation
-        self.feed_forward_norm = _Norm(layer.feed_forward_norm)
+        self.feed_forward_norm = _copied(layer.feed_forward_norm)
         if isinstance(layer, DecoderLayer):
             cross = layer.cross_attention
             self.query = _Product(dtype, cross.w_q, scales=[scale])
             self.keys_values = [_Product(dtype, w) for w in (cross.w_k, cross.w_v)]
             self.cross_out = _Product(dtype, cross.w_o)
-            self.cross_norm = _Norm(layer.cross_attention_norm)
+            self.cross_norm = _copied(layer.cross_attention_norm)
 
-    def add_and_norm(self, norm: _Norm, x: Tensor, sublayer: Any, *inputs: Any) -> Tensor:
+    def add_and_norm(self, norm: nn.Module, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.norm_first:
-            return sublayer(norm(x), *inputs).add_(x)  # type: ignore[no-any-return]
-        return norm(sublayer(x, *inputs).add_(x))
+            return sublayer(norm(x)).add_(x)
+        return norm(sublayer(x).add_(x))  # type: ignore[no-any-return]
 
     def split(self, x: Float[Tensor, "*rows C"]) -> list[Tensor]:
         """Queries, keys and values, [*rows H d] each."""
@@ -117,7 +112,7 @@ class _Layer:
         read = (layout.pad(product(memory)) for product in self.keys_values)
         return [x.view(*x.shape[:2], self.n_heads, -1) for x in read]
 
-    def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
+    def step(self, x: Tensor, i: int, cache: TorchCache) -> Tensor:
         """Compute decoder layer i for the newest token of each row: x [R D] is its residual stream."""
 
         def attend(y: Tensor) -> Tensor:
@@ -135,7 +130,7 @@ class _Layer:
 
 
 @dataclass
-class Cache:
+class TorchCache:
     """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
     `memory` has, for each layer, the keys and values of the memory, [N S H d] each, and after the last one the keys
@@ -160,45 +155,41 @@ class Cache:
         if self.length == len(self.past[0]):
             self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
 
-    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Cache:
+    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> TorchCache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
         device, n_rows, n_sentences = self.past[0].device, self.past[0].shape[2], len(self.memory[0][0])
         hypotheses, sentences = rows.flatten(), rows[:, 0] // (n_rows // n_sentences)
         if not np.array_equal(hypotheses, np.arange(n_rows)):
-            kept = torch.from_numpy(hypotheses).to(device)
-            self.past = [past.index_select(2, kept) for past in self.past]
+            rows_of_past = torch.from_numpy(hypotheses).to(device)
+            self.past = [past.index_select(2, rows_of_past) for past in self.past]
         if not np.array_equal(sentences, np.arange(n_sentences)):
-            kept = torch.from_numpy(sentences).to(device)
-            self.memory = [[x.index_select(0, kept) for x in layer] for layer in self.memory]
-            self.memory_mask = None if self.memory_mask is None else self.memory_mask.index_select(0, kept)
+            lines = torch.from_numpy(sentences).to(device)
+            self.memory = [[x.index_select(0, lines) for x in layer] for layer in self.memory]
+            self.memory_mask = None if self.memory_mask is None else self.memory_mask.index_select(0, lines)
         return self
 
 
-class Inference:
+class TorchInference:
     """A trained Transformer, prepared for search in one precision. Later changes of the model do not change it."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
         self.settings = model.settings
-        both = copy.deepcopy((model.source_positions, model.target_positions))
-        self.positions = [positions.requires_grad_(False) for positions in both]
+        self.positions = [_copied(positions) for positions in (model.source_positions, model.target_positions)]
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         self.source_embedding = model.source_embedding.weight.detach() * scale
         self.target_embedding = self.source_embedding  # one array where both sides share one matrix
         if model.target_embedding is not model.source_embedding:
             self.target_embedding = model.target_embedding.weight.detach() * scale
-        decoder = cast("list[DecoderLayer]", list(model.decoder))
-        self.encoder = [_Layer(cast("EncoderLayer", layer), dtype) for layer in model.encoder]
-        self.decoder = [_Layer(layer, dtype) for layer in decoder]
-        final_norm = self.settings.norm == "pre"
-        self.encoder_norm = _Norm(model.encoder_norm) if final_norm else None
-        self.decoder_norm = _Norm(model.decoder_norm) if final_norm else None
+        self.encoder = [_Layer(layer, dtype) for layer in model.encoder]
+        self.decoder = [_Layer(layer, dtype) for layer in model.decoder]
+        self.encoder_norm, self.decoder_norm = _copied(model.encoder_norm), _copied(model.decoder_norm)
         self.output = _Product(dtype, model.output_projection)
         self.copy_keys: _Product | None = None
         if model.copy_mechanism is not None:
             self.copy_keys = _Product(dtype, model.copy_mechanism.w_k, scales=[self.settings.d_model**-0.5])
             self.copied_ids = model.copy_mechanism.target_ids.clone()
 
-    def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
+    def start(self, sources: Sequence[Sequence[int]], length: int) -> TorchCache:
         """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
         device = self.source_embedding.device
         layout = TokenLayout.of(torch.tensor([len(source) for source in sources]), length, device)
@@ -209,7 +200,7 @@ class Inference:
         x = self.source_embedding[layout.fill(ids)] + self.positions[0](length)[layout.positions]
         for layer in self.encoder:
             x = layer.encode(x, layout, mask)
-        memory = x if self.encoder_norm is None else self.encoder_norm(x)
+        memory = self.encoder_norm(x)
 
         read = [layer.read_memory(memory, layout) for layer in self.decoder]
         if self.copy_keys is not None:
@@ -218,9 +209,9 @@ class Inference:
             read.append([layout.pad(self.copy_keys(memory)), copied])
         shape = CACHE_STEPS, len(self.decoder), len(sources)
         past = [torch.empty((*shape, *x.shape[2:]), device=device) for x in read[0]]
-        return Cache(read, mask, past)
+        return TorchCache(read, mask, past)
 
-    def step(self, last: Int[Tensor, "N K"], cache: Cache) -> Float[Tensor, "N K V"]:
+    def step(self, last: Int[Tensor, "N K"], cache: TorchCache) -> Float[Tensor, "N K V"]:
         """Feed the last token of every hypothesis and return the logits of the next one; the cache grows by it."""
         cache.grow()
         position = self.positions[1](cache.length + 1)[-1]
@@ -228,7 +219,7 @@ class Inference:
         for i, layer in enumerate(self.decoder):
             x = layer.step(x, i, cache)
         cache.length += 1
-        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        x = self.decoder_norm(x)
         logits = self.output(x).view(*last.shape, -1)
         if self.copy_keys is None:
             return logits
