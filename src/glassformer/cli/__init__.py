@@ -9,8 +9,9 @@ import sys
 
 import typer
 
-from glassformer.cli.command import Command, as_options
+from glassformer.cli.command import Command, Group, as_options
 from glassformer.cli.console import print_error
+from glassformer.cli.help import description_of
 from glassformer.errors import GlassformerError, is_out_of_memory
 
 VERBS = {
@@ -33,12 +34,12 @@ def command_line(first: str = "") -> typer.Typer:
     panels = {name: panel for panel, names in VERBS.items() for name in names}
     no_help = {"help": False}  # a flag without a default is checked with Pydantic, which takes long to import
     app = typer.Typer(
+        cls=Group,
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
         "computed.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
         context_settings={
             "help_option_names": ["-h", "--help"],
             "default_map": no_help | dict.fromkeys(panels, no_help),
@@ -48,8 +49,9 @@ def command_line(first: str = "") -> typer.Typer:
     for name in (first,) if first in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
-        command, about = ((lambda: None), verb.__doc__) if first in NO_VERB else (as_options(verb), None)
-        app.command(name, cls=Command, help=about, rich_help_panel=panels[name])(command)
+        text, examples = description_of(verb)
+        command, about = ((lambda: None), text) if first in NO_VERB else (as_options(verb), None)
+        app.command(name, cls=Command, help=about, epilog=examples, rich_help_panel=panels[name])(command)
     return app
 
 

@@ -147,6 +147,17 @@ def find_failures(
     )
 
 
+def most_wrong(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> RowsToAdd | None:
+    """Return the group of items, by their source, that loses most answers; None if none is worse than all others."""
+    answers, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
+    right = (exact_matches(answers, references) == 1).tolist()
+    rows = [
+        AnsweredRow(item.row, item.source, "", answer, (), is_right)
+        for (item, answer), is_right in zip(answered, right, strict=True)
+    ]
+    return next(iter(_advice(_by_source(translator, rows), Share(sum(right), len(right)))), None)
+
+
 def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[AnsweredRow]:
     split = translator.target_tokenizer.split
     texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]

@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.data.cells import Json, json_text
 from glassformer.data.delimited import csv_text
+from glassformer.data.digits import six_digits
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError
@@ -122,7 +123,7 @@ def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else repr(value)
+    return "" if value is None else value if isinstance(value, str) else repr(six_digits(value))
 
 
 def _as_text(cell: str) -> str:
@@ -131,7 +132,7 @@ def _as_text(cell: str) -> str:
 
 
 def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
-    return _encoded("".join(json_text(value) + "\n" for value in values))
+    return _encoded("".join(json_text(six_digits(value)) + "\n" for value in values))
 
 
 def _encoded(text: str) -> bytes:

@@ -66,6 +66,11 @@ class Plan:
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The reason of each choice, by the full name of its setting."""
+        return {choice.setting: choice.reason for choice in self.choices}
+
 
 def plan(
     pairs: Given,

@@ -212,9 +212,22 @@ def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
 _INIT = "# Starts from the model: "
 
 
-def recipe_of(settings: Settings, init: Path | None = None) -> str:
-    """Return the recipe of a run as TOML, with a comment at the top: the model to start from."""
-    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml()
+def recipe_of(settings: Settings, init: Path | None = None, reasons: Mapping[str, str] | None = None) -> str:
+    """Return the recipe of a run as TOML, with the model to start from and the reasons of settings as comments."""
+    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml(reasons)
+
+
+def reasons_in(recipe: Path, settings: Settings) -> dict[str, str]:
+    """Return the reasons that a recipe has for settings, by full name, of those whose values are still the same."""
+    text = recipe.read_text(encoding="utf-8")
+    before, section, reasons = recipe_of_run(recipe), "", dict[str, str]()
+    for line in text.splitlines():
+        key, _, value = line.partition(" = ")
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif not line.startswith("#") and "  # " in value:
+            reasons[f"{section}.{key}"] = value.rpartition("  # ")[2]
+    return {name: reason for name, reason in reasons.items() if name not in differences(before, settings)}
 
 
 def init_of(recipe: Path) -> str | None:
