@@ -69,7 +69,8 @@ def run(commands, *heavy):
         except SystemExit as left:
             assert left.code in (0, None), (words, left.code)
     assert not {{*heavy}} & sys.modules.keys(), {{*heavy}} & sys.modules.keys()
-run([["--help"], *([verb, "--help"] for verb in {[*CONTRACT]!r})], "glassformer.settings", *heavy)
+verbs = ([verb, "--help"] for verb in {[*CONTRACT]!r})
+run([["--help"], ["--version"], *verbs], "glassformer.settings", "pydantic", *heavy)
 run([["settings"], ["settings", "--json"], ["settings", "dropout"]], *heavy)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)

@@ -22,10 +22,17 @@ VERBS = {
     "Ship": ("export", "import", "serve"),
 }
 """Panel of the help -> verbs. A verb is the function of the module of its name; `import` has an underscore there."""
+NO_VERB = ("-h", "--help", "--version")
+"""First words of a command that runs no verb."""
 
 
-def command_line(only: str = "") -> typer.Typer:
-    """Return all verbs as one application; or the verb named `only`, because importing them all takes a while."""
+def command_line(first: str = "") -> typer.Typer:
+    """Return all verbs as one application, without what a command with this first word does not need.
+
+    That is the other verbs, because importing them all takes a while, or the options of all.
+    """
+    panels = {name: panel for panel, names in VERBS.items() for name in names}
+    no_help = {"help": False}  # a flag without a default is checked with Pydantic, which takes long to import
     app = typer.Typer(
         cls=Group,
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
@@ -33,15 +40,18 @@ def command_line(only: str = "") -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "default_map": no_help | dict.fromkeys(panels, no_help),
+        },
     )
     app.callback(invoke_without_command=True)(_root)
-    panels = {name: panel for panel, names in VERBS.items() for name in names}
-    for name in (only,) if only in panels else panels:
+    for name in (first,) if first in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
-        examples = description_of(verb)[1]
-        app.command(name, cls=Command, epilog=examples, rich_help_panel=panels[name])(as_options(verb))
+        text, examples = description_of(verb)
+        command, about = ((lambda: None), text) if first in NO_VERB else (as_options(verb), None)
+        app.command(name, cls=Command, help=about, epilog=examples, rich_help_panel=panels[name])(command)
     return app
 
 
@@ -58,7 +68,7 @@ def main() -> None:
     _prepare_streams()
     try:
         try:
-            command_line(*sys.argv[1:2])(standalone_mode=True)
+            command_line(*sys.argv[1:2] or ["--help"])(standalone_mode=True)
         except SystemExit:
             sys.stdout.flush()  # an error here has a message; when Python ends, it would have none
             raise

@@ -137,7 +137,7 @@ def _leaves(branch: Mapping[str, Any]) -> Iterator[tuple[list[str], Any]]:
     """Yield the path of keys to each value that is not a table, and the value."""
     for key, value in branch.items():
         if isinstance(value, Mapping):
-            yield from (([key, *rest], leaf) for rest, leaf in _leaves(value))
+            yield from (([key, *path], leaf) for path, leaf in _leaves(value))
         else:
             yield [key], value
 
@@ -164,18 +164,18 @@ def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
     return {".".join(keys): value for keys, value in _leaves(branch)}
 
 
-def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def check_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Check partial settings and convert their values, before work is done for them. Raises SettingsError.
 
     The section `tokens` is not checked here, but later, when both sides are known.
     """
     sections = (DataSettings, ModelSettings, TrainingSettings, DecodingSettings)
     checked = {
-        settings.section: settings(**given[settings.section]).model_dump(exclude_unset=True)
+        settings.section: settings(**overrides[settings.section]).model_dump(exclude_unset=True)
         for settings in sections
-        if settings.section in given
+        if settings.section in overrides
     }
-    return {**given, **checked}
+    return {**overrides, **checked}
 
 
 def synonyms(setting: str) -> tuple[str, ...]:
