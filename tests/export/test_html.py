@@ -44,7 +44,7 @@ def exported(model_file: ModelFile, folder: Path, precision: str = "float32") ->
 @pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (3, 7, 8))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
     model_file = model_of(seed)
-    texts = make_texts(model_file, 12)
+    texts = make_texts(model_file, 30)
     folder = exported(model_file, tmp_path)
     for num_beams in (1, 3):
         assert_same(html.FORMAT.answer(folder, texts, num_beams), model_file, texts, num_beams, SCORE_BOUND)

@@ -20,7 +20,7 @@ from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, p
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, NumPyInference
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch_cached import NumPyInference as TorchInference
+from glassformer.inference.engines.torch_cached import TorchInference
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
