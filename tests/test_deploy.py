@@ -95,7 +95,7 @@ def test_probes_look_at_the_server_and_the_pod_has_time_to_finish(
 ) -> None:
     (container,) = pod["containers"]
     probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")]
-    assert [probe["path"] for probe in probes] == ["/api/ready", "/api/ready", "/api/health"]
+    assert [probe["path"] for probe in probes] == ["/v1/ready", "/v1/ready", "/v1/health"]
     port = resources["Service"]["spec"]["ports"][0]["targetPort"]
     assert {port, *(probe["port"] for probe in probes)} == {container["ports"][0]["name"]}
     assert container["ports"][0]["containerPort"] == 8000

@@ -43,7 +43,7 @@ def served(path: Path) -> Served:
 
 
 def test_the_model_tells_its_inputs_and_an_example(client: TestClient, path: Path) -> None:
-    described = client.get("/api/model").json()
+    described = client.get("/v1/model").json()
     assert described["inputs"] == [
         {"name": "lemma", "kind": "text", "cut": "", "symbols": []},
         {"name": "tags", "kind": "feature", "cut": ";", "symbols": ["PST", "V"]},
@@ -56,15 +56,15 @@ def test_the_model_tells_its_inputs_and_an_example(client: TestClient, path: Pat
 
 
 def test_a_text_is_an_object_with_the_inputs(client: TestClient) -> None:
-    answers = client.post("/api/translate", json={"texts": [TEXT, {**TEXT, "tags": "V"}, TEXT]}).json()["translations"]
+    answers = client.post("/v1/translate", json={"texts": [TEXT, {**TEXT, "tags": "V"}, TEXT]}).json()["translations"]
     assert len(answers) == 3
     scores = [(one.pop("score"), one.pop("rank_score"), *one.pop("token_scores")) for one in answers]
     assert scores[0] == pytest.approx(scores[2], abs=1e-5)  # which depend on the place in a batch on some processors
     assert answers[0] == answers[2]
-    trace = Trace.loads(client.post("/api/trace", json={"text": TEXT, "num_beams": 2}).content)
+    trace = Trace.loads(client.post("/v1/trace", json={"text": TEXT, "num_beams": 2}).content)
     assert trace.passed
     assert (trace.text, trace.inputs) == ("abc · tags: V;PST", TEXT)
-    edited = client.post("/api/whatif", json={"text": trace.inputs, "edits": ["token 4=<tags=PST>"], "num_beams": 1})
+    edited = client.post("/v1/whatif", json={"text": trace.inputs, "edits": ["token 4=<tags=PST>"], "num_beams": 1})
     assert Trace.loads(edited.content).tokens.source[4].text == "<tags=PST>"
 
 
@@ -79,5 +79,5 @@ def test_a_text_is_an_object_with_the_inputs(client: TestClient) -> None:
 )
 def test_a_text_without_the_inputs_is_an_error(client: TestClient, text: object, status: int, what: str) -> None:
     for route, body in (("translate", {"texts": [text]}), ("trace", {"text": text})):
-        answer = client.post(f"/api/{route}", json=body)
+        answer = client.post(f"/v1/{route}", json=body)
         assert (answer.status_code, what in answer.json()["error"]["what"]) == (status, True), answer.text

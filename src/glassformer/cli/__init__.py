@@ -39,7 +39,8 @@ def command_line(only: str = "") -> typer.Typer:
     for name in (only,) if only in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
-        app.command(name, cls=Command, rich_help_panel=panels[name])(as_options(verb))
+        settings = {"auto_envvar_prefix": "GLASSFORMER"} if name == "serve" else {}
+        app.command(name, cls=Command, rich_help_panel=panels[name], context_settings=settings)(as_options(verb))
     return app
 
 

@@ -12,8 +12,9 @@ from typer import Argument, Option
 
 from glassformer.cli.console import Quiet, Reporter
 from glassformer.cli.options import Computing, local
-from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
+from glassformer.errors import GlassformerError, MissingExtraError, TextError, UsageError, quoted
 
+_ORIGIN = re.compile(r"\*|https?://[^/?#@\s]+")
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
 
@@ -36,11 +37,19 @@ def serve(
             metavar="[NAME=]MODEL",
             help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
             parser=_named,
+            envvar="GLASSFORMER_MODELS",
         ),
     ],
     computing: Computing,
     host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
+    allow_origin: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ORIGIN",
+            help="A site whose pages may read answers, as https://example.org, or '*' (repeatable; default: none).",
+        ),
+    ] = None,
     text: Annotated[str | None, Option(help="The text that the page opens with.")] = None,
     time_limit: Annotated[float, Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")] = 60,
     log: Annotated[bool, Option("--log", help="Print each request as a line of JSON, without its texts.")] = False,
@@ -48,7 +57,8 @@ def serve(
 ) -> None:
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
-    The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
+    The server listens on this machine only, unless --host names another address. Ctrl-C stops it, and the signal
+    SIGHUP loads the models again. What is not given is read from the environment, if it is there.
     """
     try:
         from glassformer.serve.api import create_app
@@ -62,6 +72,12 @@ def serve(
 
     reporter = Reporter(quiet=quiet)
     paths = _check(models, text, computing.ensemble)
+    for origin in allow_origin or ():
+        if not _ORIGIN.fullmatch(origin):
+            expected = "https://example.org, without a path, or *"
+            raise UsageError(
+                "this is not the origin of a page", where="--allow-origin", got=quoted(origin), expected=expected
+            )
     with run.listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
@@ -76,7 +92,17 @@ def serve(
             logger.addHandler(handler)
             logger.setLevel(logging.INFO)
             logger.propagate = False
-        run.serve(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
+        app = create_app(*served, hosts=hosts, origins=allow_origin or ())
+
+        def reload() -> None:
+            try:
+                app.state.models.reload()
+            except (GlassformerError, OSError) as error:
+                reporter.warn(f"the models were not loaded again: {error}")
+            else:
+                reporter.print("loaded the models again")
+
+        run.serve(app, listening, limits, served[0].worker, reload)
     reporter.print("stopped")
 
 
