@@ -5,24 +5,32 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.errors import TextError
+from glassformer.errors import GlassformerError, TextError
+from glassformer.glassbox.explained import hash_tensors
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
+from glassformer.serve import bodies
 from glassformer.serve.api import create_app
+from glassformer.serve.bodies import DETAILS
 from glassformer.serve.limits import BODY_BYTES, TEXTS, Limits, error_body
 from glassformer.serve.served import Served, find_example
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.records import Calibration
 from glassformer.storage.rundirectory import RunDirectory
 
 
 def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
     found = client.get("/v1/model").json()
-    assert found["model"] == str(served.path)
+    assert (found["name"], found["digest"]) == ("model", hash_tensors(served.translator.model_file.tensors))
     assert found["parameters"] == served.translator.model_file.n_parameters
     assert found["example"] == "bca", "the commonest tokens"
     assert found["weights_fit"] is True
@@ -32,15 +40,33 @@ def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
 
 def test_translations_are_those_of_the_translator(client: TestClient, served: Served) -> None:
     for options in ({"num_beams": 2}, {"num_return_sequences": 3}):
-        found = client.post("/v1/translate", json={"texts": ["abc", "", "gfedcba"], **options}).json()
+        body = {"texts": ["abc", "", "gfedcba"], **options}
         expected = served.translator.translate(["abc", "", "gfedcba"], **options)
-        assert found["translations"] == [answer.to_json() for answer in expected]
+        found = client.post("/v1/translate", json=body | {"details": True}).json()["translations"]
+        assert found == [answer.to_json() for answer in expected]
+        for answer in chain(found, *[answer["alternatives"] for answer in found]):
+            for name in DETAILS:
+                del answer[name]
+        assert client.post("/v1/translate", json=body).json() == {"translations": found, "notices": []}
+
+
+def test_a_text_that_the_model_does_not_take_is_left_out_with_the_reason_and_the_others_are_answered(
+    client: TestClient, served: Served
+) -> None:
+    texts = ["abc", "a" * 2000, "", "b" * 10_001, "gfe"]
+    found = client.post("/v1/translate", json={"texts": texts, "prefix": "m"}).json()["translations"]
+    expected = served.translator.translate(["abc", "gfe"], prefixes=["m", "m"])
+    assert [answer["text"] for answer in found] == [expected[0].text, "", "", "", expected[1].text]
+    limit = served.translator.max_source_length
+    reasons = [f"2000 tokens; the model takes at most {limit}", "10,001 characters; the server takes at most 10,000"]
+    assert [answer.get("left_out") for answer in found] == [None, reasons[0], None, reasons[1], None]
 
 
 def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(client: TestClient) -> None:
     page = (Path(__file__).parents[2] / "docs/http-api.md").read_text(encoding="utf-8")
     blocks = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
     translated = client.post("/v1/translate", json={"texts": ["abc"]}).json()
+    assert translated.keys() == blocks[0].keys()
     assert translated["translations"][0].keys() == blocks[0]["translations"][0].keys()
     assert client.post("/v1/translate", json={"text": "abc"}).json() == blocks[1]
 
@@ -52,12 +78,13 @@ def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused
     assert [answer["text"][:3] for answer in answers] == ["mih", "", "mih"]
     refused = client.post("/v1/translate", json={"texts": ["abc"], "prefix": "mxz"})
     with pytest.raises(TextError) as caught:
-        served.translator.translate(["abc"], prefixes=["mxz"])
+        served.translator.translate(["abc"], prefixes=["mxz"], where=["text 1"])
     assert (refused.status_code, refused.json()) == (422, error_body(caught.value))
 
 
 def test_answers_over_http_are_of_the_given_form(client: TestClient, served: Served) -> None:
-    found = client.post("/v1/translate", json={"texts": ["abc", ""], "choices": ["mih", "hi"]}).json()["translations"]
+    body = {"texts": ["abc", ""], "choices": ["mih", "hi"], "details": True}
+    found = client.post("/v1/translate", json=body).json()["translations"]
     assert found[0] == served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json()
     refused = client.post("/v1/translate", json={"texts": ["abc"], "must_match": "(mih"})
     assert (refused.status_code, refused.json()["error"]["what"]) == (400, "the pattern is not valid")
@@ -69,7 +96,7 @@ def test_a_trace_and_edits_are_those_of_explain(client: TestClient, served: Serv
     answer = client.post("/v1/trace", json={"text": "abc", "target": "hij", "num_beams": 2, "weights": True})
     trace = Trace.loads(answer.content)
     expected = explain(served.translator, "abc", target="hij", num_beams=2, weights=True)
-    assert trace.provenance.model == str(served.path)
+    assert (trace.provenance.model, trace.provenance.model_hash) == ("model", served.digest)
     assert (trace.search, trace.tensors, trace.passed) == (expected.search, expected.tensors, True)
     edits = ["head decoder.0.cross 1 off", "token 1=g"]
     edited = Trace.loads(client.post("/v1/whatif", json={"text": "abc", "edits": edits}).content)
@@ -88,7 +115,7 @@ def test_a_trace_and_edits_are_those_of_explain(client: TestClient, served: Serv
         ("/v1/trace", {"text": {"lemma": "a"}}, 400, "this model has one input"),
         ("/v1/trace", {}, 422, "does not fit: body.text"),
         ("/v1/trace", [1], 422, "does not fit: body"),
-        ("/v1/translate", {"texts": [1]}, 422, "does not fit: body.texts.0"),
+        ("/v1/translate", {"texts": [1]}, 422, "does not fit: body.texts.0.str"),
         ("/v1/whatif", {"text": "a", "edits": ["hed encoder.0.self 1 off"]}, 400, "cannot read the edit"),
         ("/v1/whatif", {"text": "a", "edits": []}, 422, "does not fit: body.edits"),
         ("/v1/translate", {"texts": ["a"] * (TEXTS + 1)}, 422, "does not fit: body.texts"),
@@ -186,15 +213,99 @@ def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestC
     assert page.headers["Content-Security-Policy"].endswith("; frame-ancestors 'none'")
     assert client.get("/page/main.js").headers["Content-Type"].startswith("text/javascript")
     assert client.get("/page/style.css").headers["Content-Type"].startswith("text/css")
-    for path in ("/page/nothing.js", "/page/../report.py", "/page/%2e%2e/report.py", "/docs"):
+    for path in ("/page/nothing.js", "/page/../report.py", "/page/%2e%2e/report.py"):
         assert client.get(path).status_code == 404, path
 
 
-def test_openapi_describes_every_path(client: TestClient) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {
-        f"/v1/{name}" for name in ("health", "ready", "models", "model", "translate", "trace", "whatif")
+def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: TestClient) -> None:
+    found = client.get("/openapi.json").json()
+    operations = {path: operation["operationId"] for path, one in found["paths"].items() for operation in one.values()}
+    names = ("health", "ready", "translate", "trace", "whatif")
+    assert operations == {f"/v1/{name}": name for name in names} | {
+        "/v1/models": "list_models",
+        "/v1/model": "describe_model",
     }
+    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "Translations", "ErrorBody"):
+        (example,) = found["components"]["schemas"][name]["examples"]
+        vars(bodies)[name].model_validate(example)
+
+
+def test_answers_are_those_that_openapi_describes(client: TestClient) -> None:
+    body = {"texts": ["abc", "a" * 2000, "x"], "num_return_sequences": 2, "details": True, "confidence": True}
+    for kind, answer in (
+        (bodies.Translations, client.post("/v1/translate", json=body)),
+        (bodies.Description, client.get("/v1/model")),
+        (bodies.ModelNames, client.get("/v1/models")),
+        (bodies.ErrorBody, client.post("/v1/translate", json={})),
+    ):
+        kind.model_validate_json(answer.content, strict=True)
+
+
+def test_the_reference_has_every_route_and_field_and_loads_nothing(client: TestClient) -> None:
+    page, found = client.get("/docs"), client.get("/openapi.json").json()
+    for name in [*found["paths"], *bodies.TranslateBody.model_fields, *bodies.Description.model_fields]:
+        assert name in page.text
+    assert not re.search(r"<script|<link|src=|url\(|@import", page.text)
+    assert page.headers["Content-Security-Policy"].startswith("default-src 'none'; ")
+
+
+def test_a_page_of_another_site_reads_answers_only_when_it_is_allowed(client: TestClient, served: Served) -> None:
+    origin = {"Origin": "https://example.org"}
+    asked = origin | {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    header = "Access-Control-Allow-Origin"
+    assert header not in client.get("/v1/model", headers=origin).headers
+    with TestClient(create_app(served, origins=["https://example.org"]), "http://127.0.0.1") as allowing:
+        answers = [
+            allowing.options("/v1/translate", headers=asked),
+            allowing.post("/v1/translate", json={"texts": ["abc"]}, headers=origin),
+            allowing.post("/v1/translate", json={}, headers=origin),
+        ]
+        assert [(one.status_code, one.headers.get(header)) for one in answers] == [
+            (200, "https://example.org"),
+            (200, "https://example.org"),
+            (422, "https://example.org"),
+        ]
+        other = allowing.get("/v1/model", headers={"Origin": "https://evil.example"})
+        assert header not in other.headers
+
+
+def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
+    model_path: Path, tmp_path: Path, client: TestClient
+) -> None:
+    body = {"texts": ["abc", "a" * 2000], "confidence": True}
+    (notice,) = client.post("/v1/translate", json=body).json()["notices"]
+    assert notice == "the probability that an answer is right is not known: got a model that is not calibrated"
+    calibration = Calibration(
+        weights=(-0.5, 0.3, 0.1, 0.1), num_beams=3, fingerprint="0", sources=100, right=50, unusual=3, unusual_right=0
+    )
+    replace(ModelFile.load(model_path), calibration=calibration).save(tmp_path / "model.safetensors")
+    calibrated = Served.load(tmp_path, device="cpu")
+    with TestClient(create_app(calibrated), "http://127.0.0.1") as client:
+        found = client.post("/v1/translate", json=body | {"num_beams": 3}).json()
+        expected = calibrated.translator.translate(["abc"], num_beams=3, num_return_sequences=3)[0]
+        assert (found["translations"][0]["probability"], found["notices"]) == (expected.probability, [])
+        assert found["translations"][0]["alternatives"] == []
+        assert "left_out" in found["translations"][1]
+        found = client.post("/v1/translate", json=body | {"num_beams": 2}).json()
+        assert "probability" not in found["translations"][0]
+        assert found["translations"][0]["text"] == calibrated.translator.translate(["abc"], num_beams=2)[0].text
+        assert found["notices"][0].endswith("got a beam of 2, expected a beam of 3, that of the calibration")
+
+
+def test_an_error_names_no_path_of_the_server_and_no_option_of_the_command_line(
+    model_path: Path, served: Served, tmp_path: Path
+) -> None:
+    shutil.copy(model_path, tmp_path)
+    (tmp_path / "history.jsonl").write_text("not json\n")
+    with TestClient(create_app(Served.load(tmp_path, name="dates", device="cpu")), "http://127.0.0.1") as client:
+        error = client.post("/v1/trace", json={"text": "abc", "history": True}).json()["error"]
+    assert error["where"].startswith("dates/history.jsonl")
+    words = (
+        GlassformerError("x", hint="`glassformer tokens MODEL TEXT --side target` prints how a text is split"),
+        GlassformerError("x", hint="--beam 4"),
+        GlassformerError("x", hint="a smaller decoding.num_beams"),
+    )
+    assert [error_body(error)["error"].get("hint") for error in words] == [None, None, "a smaller num_beams"]
 
 
 def test_the_example_is_the_first_held_out_row(served: Served, tmp_path: Path) -> None:

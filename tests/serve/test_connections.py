@@ -23,9 +23,7 @@ from tests.serve.serving import GUARD, Running, commanded, post_request, read_al
 from tests.untrained import character_model
 
 BODY = json.dumps({"texts": ["abc"], "num_beams": 1}).encode()
-HEAD = (
-    b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-)
+HEAD = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 CHUNKED = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 REQUEST = HEAD % len(BODY) + BODY
 HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"

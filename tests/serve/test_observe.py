@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from importlib.metadata import version
 from unittest.mock import Mock
 
 import pytest
@@ -25,7 +26,7 @@ def metrics_of(client: TestClient) -> dict[tuple[str, ...], float]:
 
 def test_metrics_count_requests_texts_and_joint_computations(client: TestClient, served: Served) -> None:
     client.post("/v1/translate", json={"texts": ["abc", "gfe"]})
-    client.post("/v1/translate", json={"texts": ["a" * 2000]})
+    client.post("/v1/translate", json={"texts": ["abc"], "prefix": "x"})
     client.get("/v1/nothing/of/this/name")
     client.request("BREW", "/page/main.js")
     while not served.worker.is_idle:
@@ -40,6 +41,7 @@ def test_metrics_count_requests_texts_and_joint_computations(client: TestClient,
         ("glassformer_batch_requests_count",): 2,
         ("glassformer_wait_seconds_count",): 2,
         ("glassformer_waiting_requests",): 0,
+        ("glassformer_info", served.digest, "model", version("glassformer")): 1,
     }
     assert expected.items() <= metrics.items()
     assert metrics["process_resident_memory_bytes",] > 0

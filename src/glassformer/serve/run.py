@@ -36,6 +36,9 @@ KEEP_ALIVE_SECONDS = 30
 HEAD_BYTES = 2**16
 """Maximum size of the request line and the headers."""
 
+UNSENT_BYTES = 2**17
+"""Maximum size of the part of an answer that the operating system has taken and cannot send yet."""
+
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
@@ -164,6 +167,8 @@ def listen(host: str, port: int) -> socket.socket:
     # Connections inherit it; asyncio sets it only on sockets that name their protocol. Without it, an answer on a kept
     # connection waits 40 ms until its headers are acknowledged.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(AttributeError):  # else the system takes MBs of an answer that is read slowly
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     return listening
 
 
