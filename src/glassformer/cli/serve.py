@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from glassformer.cli.console import Quiet, Reporter
 from glassformer.cli.options import Computing, local
 from glassformer.errors import GlassformerError, MissingExtraError, TextError, UsageError, quoted
+
+if TYPE_CHECKING:
+    from glassformer.serve.served import Models
 
 _ORIGIN = re.compile(r"\*|https?://[^/?#@\s]+")
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
@@ -30,6 +34,14 @@ def _named(text: str) -> tuple[str, Path]:
     return (path.stem if path.suffix == ".safetensors" else path.name), local(text)
 
 
+def _origin(text: str) -> str:
+    """The origin of a page. Raises UsageError for what no browser sends as one."""
+    if not _ORIGIN.fullmatch(text):
+        what, expected = "this is not the origin of a page", "https://example.org, without a path, or *"
+        raise UsageError(what, where="--allow-origin", got=quoted(text), expected=expected)
+    return text
+
+
 def serve(
     models: Annotated[
         list[Any],
@@ -44,10 +56,11 @@ def serve(
     host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
     allow_origin: Annotated[
-        list[str] | None,
+        list[Any] | None,
         Option(
             metavar="ORIGIN",
             help="A site whose pages may read answers, as https://example.org, or '*' (repeatable; default: none).",
+            parser=_origin,
         ),
     ] = None,
     text: Annotated[str | None, Option(help="The text that the page opens with.")] = None,
@@ -72,12 +85,6 @@ def serve(
 
     reporter = Reporter(quiet=quiet)
     paths = _check(models, text, computing.ensemble)
-    for origin in allow_origin or ():
-        if not _ORIGIN.fullmatch(origin):
-            expected = "https://example.org, without a path, or *"
-            raise UsageError(
-                "this is not the origin of a page", where="--allow-origin", got=quoted(origin), expected=expected
-            )
     with run.listen(host, port) as listening:  # closed where a model cannot be loaded, too
         address, hosts = _names(host, listening.getsockname()[0])
         limits = Limits(compute_seconds=time_limit)
@@ -93,17 +100,19 @@ def serve(
             logger.setLevel(logging.INFO)
             logger.propagate = False
         app = create_app(*served, hosts=hosts, origins=allow_origin or ())
-
-        def reload() -> None:
-            try:
-                app.state.models.reload()
-            except (GlassformerError, OSError) as error:
-                reporter.warn(f"the models were not loaded again: {error}")
-            else:
-                reporter.print("loaded the models again")
-
+        reload = functools.partial(_reload, app.state.models, reporter)
         run.serve(app, listening, limits, served[0].worker, reload)
     reporter.print("stopped")
+
+
+def _reload(models: Models, reporter: Reporter) -> None:
+    """Load the models again, and print what became of it."""
+    try:
+        models.reload()
+    except (GlassformerError, OSError) as error:
+        reporter.warn(f"the models were not loaded again: {error}")
+    else:
+        reporter.print("loaded the models again")
 
 
 def _check(models: list[tuple[str, Path]], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:
