@@ -215,6 +215,8 @@ def test_the_schema_in_the_package_is_made_from_the_dataclasses():
 
 
 def test_a_trace_survives_its_file_and_fits_the_schema(case, trace):
+    assert json.loads(trace.dumps()) == trace.to_json()
+    assert sum('"dtype":' in part for part in trace.parts()) == len(trace.tensors)
     document = json.loads(trace.dumps(), parse_constant=lambda name: pytest.fail(f"{name} is in the trace"))
     jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
     assert Trace.loads(trace.dumps()) == trace

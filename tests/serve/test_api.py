@@ -243,7 +243,7 @@ def test_answers_are_those_that_openapi_describes(client: TestClient) -> None:
 
 def test_the_reference_has_every_route_and_field_and_loads_nothing(client: TestClient) -> None:
     page, found = client.get("/docs"), client.get("/openapi.json").json()
-    for name in [*found["paths"], *bodies.TranslateBody.model_fields, *bodies.Description.model_fields]:
+    for name in [*found["paths"], *bodies.TranslateBody.model_fields, *bodies.TextAnswer.model_fields]:
         assert name in page.text
     assert not re.search(r"<script|<link|src=|url\(|@import", page.text)
     assert page.headers["Content-Security-Policy"].startswith("default-src 'none'; ")

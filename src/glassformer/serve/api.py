@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import metadata
+from mmap import mmap
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -146,7 +147,9 @@ class TraceResponse(Response):
 
     media_type = "application/json"
 
-    def __init__(self, compute: Callable[[], Awaitable[bytes]], slots: asyncio.Semaphore, seconds: float) -> None:
+    def __init__(
+        self, compute: Callable[[], Awaitable[bytes | mmap]], slots: asyncio.Semaphore, seconds: float
+    ) -> None:
         super().__init__()
         self._compute, self._slots, self._seconds = compute, slots, seconds
 

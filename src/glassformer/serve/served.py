@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +144,11 @@ class Served:
             answers[row] = answer
         return answers, notices
 
-    async def trace(self, body: TraceBody | WhatIfBody) -> bytes:
+    async def trace(self, body: TraceBody | WhatIfBody) -> mmap:
         """Return the trace of a text, with its edits, in JSON.
 
-        The history of a run that now has another model is left out. Traces are written where they are computed, one at
-        a time: each step takes several times the memory of the JSON.
+        The history of a run that now has another model is left out. One trace at a time is computed and written, which
+        takes several times its memory. It has memory of its own, since the heap keeps what is freed between others.
         """
         if self.translator.n_models > len(self.translator.model_file.seeds):
             raise UsageError(
@@ -155,7 +156,14 @@ class Served:
                 got=f"{self.translator.n_models} models",
                 hint="POST /v1/translate answers with all of them",
             )
-        return await self.worker.acall(lambda: self._trace(body).dumps().encode())
+        return await self.worker.acall(lambda: self._write_trace(body))
+
+    def _write_trace(self, body: TraceBody | WhatIfBody) -> mmap:
+        parts = [part.encode() for part in self._trace(body).parts()]
+        found = mmap(-1, sum(map(len, parts)))
+        for part in parts:
+            found.write(part)
+        return found
 
     def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
         wants_history = isinstance(body, TraceBody) and body.history
