@@ -247,6 +247,18 @@ def test_no_room_has_an_import_circle_inside():
     TopologicalSorter(inside).prepare()  # raises CycleError, with the circle
 
 
+FOLDERS = ("core", "tokenizer", "model", "views", "story", "panels", "shell", "main")
+"""A folder of the page imports only from folders before it."""
+
+
+def test_a_folder_of_the_page_imports_only_from_folders_before_it():
+    page = SOURCE / "glassbox" / "page"
+    for path in page.rglob("*.js"):
+        folder = path.relative_to(page).with_suffix("").parts[0]
+        names = re.findall(r"from 'glassbox/(\w+)", path.read_text(encoding="utf-8"))
+        assert [name for name in names if FOLDERS.index(name) > FOLDERS.index(folder)] == [], path
+
+
 def test_every_module_says_what_it_is():
     assert [path for path in files() if not ast.get_docstring(tree_of(path))] == []
 

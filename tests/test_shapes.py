@@ -70,4 +70,4 @@ def test_a_function_without_a_shape_stays_as_it_is() -> None:
 
 def test_the_fields_of_a_dataclass_are_checked() -> None:
     with pytest.raises(TypeCheckError, match="parameter memory_mask="):
-        torch_cached.Cache([], torch.ones(2), [])
+        torch_cached.TorchCache([], torch.ones(2), [])

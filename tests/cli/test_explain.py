@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.glassbox.evidence import head_effects
-from glassformer.glassbox.schema import Check, Trace
+from glassformer.glassbox.schema import Trace, TraceCheck
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.storage.modelfile import ModelFile
@@ -86,7 +86,7 @@ def test_a_given_target_and_an_edit_have_a_line_each(call, run):
 
 
 def test_logits_that_are_not_those_of_pytorch_are_an_error(call, run, monkeypatch):
-    wrong = Check(1.0, 1e-4, False, "")
+    wrong = TraceCheck(1.0, 1e-4, False, "")
     monkeypatch.setattr("glassformer.glassbox.pytorch.check_logits", lambda *_: wrong)
     answer = call("explain", run, TEXT)
     assert answer.code == 1

@@ -15,7 +15,7 @@ from glassformer.data.given import as_table
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
 from glassformer.errors import SettingsError, TableError
-from glassformer.evaluation.evaluate import Example, evaluate
+from glassformer.evaluation.evaluate import WorstAnswer, evaluate
 from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.text.inputs import Inputs, inputs_of
 
@@ -104,7 +104,7 @@ def test_examples_are_the_wrong_rows_with_the_most_edits_per_token_first() -> No
     assert [(example.source, example.edits) for example in report.examples] == [
         ("2", 1), ("1", 2), ("5", 2), ("4", 0),
     ]  # fmt: skip
-    assert report.examples[0] == Example("2", "a", "b", 1, -1.0)
+    assert report.examples[0] == WorstAnswer("2", "a", "b", 1, -1.0)
 
 
 def test_an_undefined_bleu_is_null_in_the_json_with_the_reason() -> None:
@@ -148,8 +148,8 @@ def test_rows_of_one_source_are_one_item_with_several_references() -> None:
 
 def test_examples_have_the_nearest_of_the_references_as_gold_and_say_how_many_there_are() -> None:
     assert evaluate(dictionary(), DICTIONARY).examples == (
-        Example("bow", "b oʊ", "b oʊ w", 1, -1.0, n_references=2),
-        Example("read", "ɹ iː d", "ɹ ɪ d", 1, -1.0, n_references=2),
+        WorstAnswer("bow", "b oʊ", "b oʊ w", 1, -1.0, n_references=2),
+        WorstAnswer("read", "ɹ iː d", "ɹ ɪ d", 1, -1.0, n_references=2),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from glassformer.evaluation.failures import FEW, Edit, Failures, edits_of, find_failures
+from glassformer.evaluation.failures import FEW, AnswerEdit, Failures, edits_of, find_failures
 from glassformer.evaluation.metrics import Item, Share, edit_distance
 from glassformer.inference.translator import Translation, Translator
 from glassformer.storage.records import TrainingData
@@ -36,14 +36,14 @@ def test_an_edit_has_the_kind_of_what_happened(expected: str, got: str, kinds: l
 
 
 def test_a_missing_end_is_cut_off_where_the_limit_was_reached() -> None:
-    assert edits_of("abc", "a", is_cut=True) == (Edit("cut off", "b"), Edit("cut off", "c"))
+    assert edits_of("abc", "a", is_cut=True) == (AnswerEdit("cut off", "b"), AnswerEdit("cut off", "c"))
 
 
 @given(words, words)
 def test_edits_are_the_fewest_and_turn_one_text_into_the_other(expected: list[str], got: list[str]) -> None:
     edits = edits_of(expected, got)
     if expected == got:
-        assert edits == (Edit("no token"),)
+        assert edits == (AnswerEdit("no token"),)
         return
     assert len(edits) == edit_distance(expected, got)
     missing, extra = [edit.expected for edit in edits if edit.expected], [edit.got for edit in edits if edit.got]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from glassformer.export import load_format
 from glassformer.export.html import store
-from glassformer.export.programs import Answer
+from glassformer.export.programs import ProgramAnswer
 from glassformer.inference.translator import Source, Translator
 from glassformer.settings import Settings, SideSettings
 from glassformer.storage.modelfile import ModelFile, join
@@ -118,7 +118,7 @@ def calibrated(model_file: ModelFile, texts: Sequence[str] = ("ab cd", "the cat"
 
 
 def assert_same(
-    found: Sequence[Answer], model_file: ModelFile, texts: Sequence[str], num_beams: int, bound: float = 1e-4
+    found: Sequence[ProgramAnswer], model_file: ModelFile, texts: Sequence[str], num_beams: int, bound: float = 1e-4
 ) -> None:
     """Assert that these are the model's answers to the texts, with its scores."""
     expected = Translator(model_file, device="cpu").translate(list(texts), num_beams=num_beams)
@@ -169,10 +169,10 @@ class Exported:
     def encode(self, text: str) -> list[int]:
         return self.export.encode(text)[0]
 
-    def answer(self, sources: Sequence[Source], num_beams: int) -> list[Answer]:
+    def answer(self, sources: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
         rows = [self.lines.read_row(self.export, 1, json.dumps(source), as_json=True) for source in sources]
         return [
-            Answer(self.export.target.decode(one.ids), tuple(one.ids), one.score, one.finished, one.rank_score)
+            ProgramAnswer(self.export.target.decode(one.ids), tuple(one.ids), one.score, one.finished, one.rank_score)
             for one in self.lines.answered(rows, self.model, num_beams)
         ]
 
@@ -181,7 +181,7 @@ class Exported:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check runs no `run.py`: its process takes longer to start than to answer."""
 
-    def run_answers(command: Sequence[Any], sources: Sequence[Source]) -> list[Answer]:
+    def run_answers(command: Sequence[Any], sources: Sequence[Source]) -> list[ProgramAnswer]:
         return Exported(command[1].parent).answer(sources, int(command[-1]))
 
     monkeypatch.setattr("glassformer.export.programs.run_answers", run_answers)

@@ -18,7 +18,7 @@ import pytest
 from glassformer.errors import EngineError, RunError, SettingsError, UsageError
 from glassformer.export import FORMATS, _new_folder, export, load_format
 from glassformer.export.check import SCORE_BOUND, Checker
-from glassformer.export.programs import Answer, read_answers, run_answers
+from glassformer.export.programs import ProgramAnswer, read_answers, run_answers
 from glassformer.export.rows import EDGES, ROWS, drawn_rows, pair_rows
 from glassformer.inference.translator import Translator
 from glassformer.paper.search import length_penalty
@@ -27,17 +27,17 @@ from glassformer.storage.rundirectory import RunDirectory
 from tests.export.conftest import make_model
 
 
-def right_answers(model_file: ModelFile, texts: Sequence[str], num_beams: int) -> list[Answer]:
+def right_answers(model_file: ModelFile, texts: Sequence[str], num_beams: int) -> list[ProgramAnswer]:
     """Return the answers of the model itself, as an exported model would print them."""
     ids = model_file.target_tokenizer.vocabulary.ordinary
     found = Translator(model_file).translate(texts, num_beams=num_beams)
     return [
-        Answer(one.text, tuple(ids[token] for token in one.tokens), one.score, one.finished, one.rank_score)
+        ProgramAnswer(one.text, tuple(ids[token] for token in one.tokens), one.score, one.finished, one.rank_score)
         for one in found
     ]
 
 
-def both_searches(model_file: ModelFile, checker: Checker) -> list[list[Answer]]:
+def both_searches(model_file: ModelFile, checker: Checker) -> list[list[ProgramAnswer]]:
     """Return the answers of the model itself to all rows, greedily and with a beam."""
     return [right_answers(model_file, checker.rows.texts, width) for width in checker.widths]
 
@@ -102,7 +102,7 @@ def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked
     text = tiny.target_tokenizer.decode(ids)
     (scored,) = Translator(tiny).score([(checker.rows.texts[0], text)])
     rank_score = scored.score / length_penalty(len(ids) + 1, tiny.settings.decoding.length_alpha)
-    answers[1][0] = Answer(text, ids, scored.score, True, rank_score)
+    answers[1][0] = ProgramAnswer(text, ids, scored.score, True, rank_score)
     monkeypatch.setattr("glassformer.export.check.MAX_LOSS", 10.0)  # one row of six
     assert checker.check(answers, "own", exact=True).searches[1].other == 1
     with pytest.raises(EngineError, match="beam of 5"):
@@ -120,7 +120,7 @@ def test_a_beam_that_returns_its_worst_hypotheses_is_refused(tiny: ModelFile):
         if found.alternatives:
             worst = min(found.alternatives, key=lambda one: one.rank_score)
             tokens = tuple(ids[token] for token in worst.tokens)
-            answers[1][i] = Answer(worst.text, tokens, worst.score, worst.finished, worst.rank_score)
+            answers[1][i] = ProgramAnswer(worst.text, tokens, worst.score, worst.finished, worst.rank_score)
     with pytest.raises(EngineError, match="its own beam finds other answers"):
         checker.check(answers, "own", exact=True)
 
@@ -129,7 +129,7 @@ def test_a_lower_precision_tells_the_metric_and_refuses_garbage(tiny: ModelFile)
     texts = ["ab cd", "the cat", "cd", "a cat", "ab"]
     rows = [(text, answer.text) for text, answer in zip(texts, right_answers(tiny, texts, 5), strict=True)]
     checker = Checker(tiny, pair_rows(rows, texts, "rows", tiny))
-    answers, wrong = both_searches(tiny, checker), Answer("", (), -1.0, True, -1.0)
+    answers, wrong = both_searches(tiny, checker), ProgramAnswer("", (), -1.0, True, -1.0)
     answers[1][0] = wrong
     found = checker.check(answers, "same", exact=False)
     assert found.metric is not None
@@ -223,7 +223,7 @@ def test_writing_in_any_precision_leaves_the_model_as_it_is(to: str, tiny: Model
 
 def test_what_is_not_an_answer_is_an_error():
     good = json.dumps({"text": "x", "ids": [1], "score": -1, "finished": True, "rank_score": -0.5})
-    assert read_answers(good.encode()) == [Answer("x", (1,), -1.0, True, -0.5)]
+    assert read_answers(good.encode()) == [ProgramAnswer("x", (1,), -1.0, True, -0.5)]
     for bad in ("x", "[]", "3", good.replace("ids", "id"), good.replace("[1]", "1")):
         with pytest.raises(EngineError, match="not an answer"):
             read_answers(bad.encode())

@@ -329,7 +329,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
 
 
 COMPARE = """async (given) => {
-  const { Trace } = await import('glassbox/trace.js');
+  const { Trace } = await import('glassbox/model/trace.js');
   const { traceOf } = await import('translator/explain.js');
   const { Translator } = await import('translator/engine.js');
   const expected = new Trace(JSON.parse(given.trace));

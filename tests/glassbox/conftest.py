@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
+import subprocess
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
 
+from glassformer.export.html import joined
+from glassformer.glassbox.report import modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.settings import Settings, SideSettings, TokenSettings
@@ -52,6 +57,27 @@ def make_case(seed: int) -> Case:
     text = "".join(chance.choices("abcdefg", k=chance.randint(1, 7)))
     target = "".join(chance.choices("hijklmn", k=chance.randint(1, 7)))
     return Case(model, text, target)
+
+
+VERDICTS = """
+const trace = new Trace(JSON.parse(require('node:fs').readFileSync(0, 'utf-8')));
+const wrong = trace.steps.filter(({ output }) => trace.verdict(output).passed !== true);
+process.stdout.write(JSON.stringify(wrong.map(({ output }) => output)));
+"""
+
+
+def wrong_steps(trace: Trace) -> list[str]:
+    """The steps of a trace with weights that do not follow from their inputs, by the interpreter of the page, in Node.
+
+    It shares no code with `reference.py`, and compares names of axes too: a transposed tensor is wrong.
+    """
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    program = joined("glassbox/model/trace.js", modules()).replace("\nexport ", "\n") + VERDICTS
+    done = subprocess.run([node, "-e", program], input=trace.dumps(), capture_output=True, text=True, check=True)
+    names: list[str] = json.loads(done.stdout)
+    return names
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from glassformer.evaluation.failures import find_failures
 from glassformer.evaluation.metrics import Item
-from glassformer.glassbox.errorpage import Measured, error_page
+from glassformer.glassbox.errorpage import EvaluationOrigin, error_page
 from glassformer.inference.translator import Translation
 from glassformer.text.inputs import Input, compose
 from tests.browser import chromium
@@ -78,7 +78,7 @@ def page_of(*rows: tuple[str, str, str], columns: dict[str, list[str]] | None = 
     ]
     measured = {"model": "run", "table": "test.csv", "rows_read": len(rows), "rows_scored": len(rows)} | about
     return error_page(
-        find_failures(translator(), answered, columns), Measured(row_name=lambda row: f"row {row}", **measured)
+        find_failures(translator(), answered, columns), EvaluationOrigin(row_name=lambda row: f"row {row}", **measured)
     )
 
 

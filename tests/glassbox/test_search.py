@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from glassformer.glassbox import search as glassbox_search
-from glassformer.glassbox.schema import Search
+from glassformer.glassbox.schema import SearchTrace
 from glassformer.glassbox.search import search
 from glassformer.paper.search import SearchConstraints, beam_search, length_penalty
 from tests.paper.search.toys import Stepper, start
@@ -44,7 +44,7 @@ def stepper(next_log_probs: Any) -> Stepper:
 
 def recorded(
     next_log_probs: Any, where: SearchConstraints, num_beams: int, alpha: float = 0.0, n_best: int = 1
-) -> Search:
+) -> SearchTrace:
     step = stepper(next_log_probs)
     return search(step, start(1), where, str, str, num_beams=num_beams, alpha=alpha, n_best=n_best)
 
@@ -74,7 +74,7 @@ def test_of_tokens_that_are_tied_the_lowest_id_wins_as_in_the_engine(num_beams: 
     constraints = {"eos": EOS, "forbidden": [BOS], "maxNewTokens": 4, "forced": []}
     options = {"beams": num_beams, "alpha": 0, "best": num_beams}
     given = json.dumps({"table": TIED, "constraints": constraints, "options": options})
-    module = Path(glassbox_search.__file__).parent / "page" / "search.js"
+    module = Path(glassbox_search.__file__).parent / "page" / "model" / "search.js"
     command = [node, "--input-type=module", "-e", IN_PAGE, module.as_uri()]
     printed = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
     assert [(tuple(ids), finished) for ids, finished in json.loads(printed)[:num_beams]] == ids

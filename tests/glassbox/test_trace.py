@@ -22,8 +22,7 @@ from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.timelimit import time_limit
 from glassformer.inference.translator import Translator
 from glassformer.storage.weights import build_model
-from tests.glassbox import interpreter
-from tests.glassbox.conftest import make_case, make_model
+from tests.glassbox.conftest import make_case, make_model, wrong_steps
 from tests.untrained import logits_of
 
 SCHEMA = Path(schema_module.__file__).with_name("trace-1.schema.json")
@@ -41,8 +40,7 @@ def drawn(request):
 
 def test_every_step_of_any_configuration_follows_from_its_inputs(drawn):
     _, trace = drawn
-    assert set(interpreter.OPERATIONS) == set(OPS)
-    assert interpreter.largest_difference(trace) < 1e-5
+    assert wrong_steps(trace) == []
     assert trace.check.passed
     for name, fed, targets in (
         ("source", trace.tokens.source, None),
@@ -104,16 +102,6 @@ def test_every_step_says_what_it_is(trace):
 
 
 # What FACTS says of a trace
-
-
-def test_heads_have_widths_of_their_own_and_the_scale_is_the_root_of_theirs():  # A14, A16
-    trace = explain(make_model(d_model=16, n_heads=3, d_k=4, d_v=7), "abc", evidence=False)
-    assert trace.array("encoder.0.self.queries").shape == (3, 5, 4)
-    assert trace.array("encoder.0.self.values").shape == (3, 5, 7)
-    assert trace.array("encoder.0.self.concatenated").shape == (5, 21)
-    assert trace.array("encoder.0.self.scale") == 2.0
-    assert trace.array("source.scale") == 4.0
-    np.testing.assert_array_equal(trace.array("source.scaled"), trace.array("source.embedded") * 4)
 
 
 def test_the_encoder_runs_once_in_a_search(case):  # A25
@@ -217,12 +205,11 @@ def test_the_schema_in_the_package_is_made_from_the_dataclasses():
 def test_a_trace_survives_its_file_and_fits_the_schema(case, trace):
     assert json.loads(trace.dumps()) == trace.to_json()
     assert sum('"dtype":' in part for part in trace.parts()) == len(trace.tensors)
-    document = json.loads(trace.dumps(), parse_constant=lambda name: pytest.fail(f"{name} is in the trace"))
-    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert Trace.loads(trace.dumps()) == trace
-    edited = explain(case.model, case.text, edits=["positions off", "token 2=a"])
-    jsonschema.validate(json.loads(edited.dumps()), json_schema())
-    assert Trace.loads(edited.dumps()) == edited
+    edited = explain(case.model, "ab", target="h", edits=["scale off", "token 2=a"], num_beams=2, max_new_tokens=3)
+    document = json.loads(edited.dumps(), parse_constant=lambda name: pytest.fail(f"{name} is in the trace"))
+    jsonschema.validate(document, json_schema())
+    for each in (trace, edited):
+        assert Trace.loads(each.dumps()) == each
 
 
 def test_two_traces_of_the_same_are_the_same(case, trace):
@@ -297,7 +284,7 @@ def test_a_trace_ends_wherever_its_time_passes(case, tmp_path, monkeypatch):
     found, n_checks = trace(1e9)
     runs = sum(each.decoder_runs for each in (found.search.greedy, found.search.beam))
     assert n_checks > runs + len(found.steps), "one in each run of the decoder, and for each quantity"
-    for limit in sorted({*range(0, n_checks, n_checks // 6), n_checks - 1}):
+    for limit in sorted({*range(0, n_checks, n_checks // 3), n_checks - 1}):
         with pytest.raises(TimeLimitError):
             trace(limit)
     assert trace(n_checks)[0].translation == found.translation

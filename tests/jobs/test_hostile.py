@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from glassformer.errors import GlassformerError
-from glassformer.jobs.inputs import Input
+from glassformer.jobs.inputs import JobInput
 from glassformer.jobs.job import Job, here
-from glassformer.jobs.layout import Layout
+from glassformer.jobs.layout import OutputForm
 from glassformer.jobs.output import FileOutput
-from glassformer.jobs.stream import Search
+from glassformer.jobs.stream import SearchOptions
 from glassformer.settings import DataSettings, DecodingSettings
 from tests.jobs.conftest import LIMIT, Shouting
 
@@ -33,9 +33,9 @@ def test_every_row_has_its_own_row_of_output(suffix, data):
     with TemporaryDirectory() as folder:
         table, out = Path(folder, f"t{suffix}"), Path(folder, "out.jsonl")
         table.write_bytes(content)
-        given_input = Input(str(table), "0", keep=("0",), data=DataSettings(header="no", bad_rows="skip"))
-        layout = Layout("jsonl", kept=("kept",))
-        job = Job(given_input, here(Shouting()), Search(DecodingSettings()), layout, FileOutput(out))  # type: ignore[arg-type]
+        given_input = JobInput(str(table), "0", keep=("0",), data=DataSettings(header="no", bad_rows="skip"))
+        layout = OutputForm("jsonl", kept=("kept",))
+        job = Job(given_input, here(Shouting()), SearchOptions(DecodingSettings()), layout, FileOutput(out))  # type: ignore[arg-type]
         try:
             scanned = given_input.scan()
         except GlassformerError:

@@ -17,12 +17,12 @@ import pytest
 from glassformer.data.lines import open_bytes
 from glassformer.errors import RunError, TableError
 from glassformer.jobs import chunks
-from glassformer.jobs.inputs import Input
+from glassformer.jobs.inputs import JobInput
 from glassformer.jobs.job import Job, here
-from glassformer.jobs.layout import Layout
+from glassformer.jobs.layout import OutputForm
 from glassformer.jobs.output import FileOutput
-from glassformer.jobs.progress import Progress
-from glassformer.jobs.stream import Search
+from glassformer.jobs.progress import JobProgress
+from glassformer.jobs.stream import SearchOptions
 from glassformer.settings import DecodingSettings
 from tests.chaos.conftest import child, wait
 from tests.jobs.conftest import TOO_LONG_TEXT, Shouting
@@ -43,9 +43,9 @@ def table(tmp_path) -> Path:
 
 def job_of(table: Path, out: Path, translator: Any = None, **changes: Any) -> Job:
     options: dict[str, Any] = {
-        "input": Input(str(table), "text", keep=("id",)),
-        "search": Search(DecodingSettings()),
-        "layout": Layout("csv", kept=("id",)),
+        "input": JobInput(str(table), "text", keep=("id",)),
+        "search": SearchOptions(DecodingSettings()),
+        "layout": OutputForm("csv", kept=("id",)),
         "name": {"model": "one"},
     } | changes
     return Job(workers=here(translator or Shouting()), output=FileOutput(out), **options)
@@ -111,7 +111,7 @@ def test_an_interrupted_job_keeps_whole_rows_and_is_resumed(table, tmp_path, aft
 def killed_after(seconds: float, table: Path, out: Path, *, resume: bool) -> int:
     """Run a job in a process of its own that is killed some time after more rows are done; return how it ended."""
     record = FileOutput(out).record
-    before = Progress.load(record).rows if resume else 0
+    before = JobProgress.load(record).rows if resume else 0
 
     def work() -> int:
         run(job_of(table, out), resume=resume)
@@ -120,7 +120,7 @@ def killed_after(seconds: float, table: Path, out: Path, *, resume: bool) -> int
     with child(work) as number:
         while (ended := os.waitpid(number, os.WNOHANG))[0] == 0:
             with contextlib.suppress(RunError):  # the record may be removed at this moment
-                if record.exists() and Progress.load(record).rows > before:
+                if record.exists() and JobProgress.load(record).rows > before:
                     break
             time.sleep(0.001)
         else:
@@ -142,7 +142,7 @@ def test_a_job_that_is_killed_at_random_has_every_row_once_in_order(tmp_path):
         assert end in (0, -signal.SIGKILL)
         if out.exists() and not record.exists():
             break
-        rows.append(Progress.load(record).rows if record.exists() else 0)
+        rows.append(JobProgress.load(record).rows if record.exists() else 0)
     else:
         run(job_of(table, out), resume=record.exists())
     assert rows == sorted(rows)
@@ -168,7 +168,7 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     from pyarrow import parquet
 
     out = tmp_path / "out.parquet"
-    layout = Layout("parquet", kept=("id",), confidence=True)
+    layout = OutputForm("parquet", kept=("id",), confidence=True)
     interrupted(job_of(table, out, layout=layout), 2)
     job = job_of(table, out, layout=layout)
     run(job, resume=True)
@@ -284,7 +284,7 @@ def test_a_full_disk_leaves_whole_rows_and_the_job_is_resumed(table, tmp_path, m
 
 def test_a_damaged_row_of_a_stream_stops_the_job_after_the_chunks_before_it(tmp_path):
     stream = io.BytesIO(b"id,text\n" + b"".join(b"%d,word\n" % n for n in range(40)) + b"1\n2\n")
-    job = job_of(tmp_path, tmp_path / "out.csv", input=Input(stream, "text", keep=("id",)))
+    job = job_of(tmp_path, tmp_path / "out.csv", input=JobInput(stream, "text", keep=("id",)))
     with pytest.raises(TableError) as caught:
         run(job)
     assert "line 42: wrong number of cells (1 cell instead of 2)" in str(caught.value.got)

@@ -14,12 +14,12 @@ from glassformer.data.cells import Json
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Translation
 from glassformer.jobs.inputs import JobRow
-from glassformer.jobs.layout import Layout, choose_format, free_name
+from glassformer.jobs.layout import OutputForm, choose_format, free_name
 
 CELLS = st.text(alphabet=st.sampled_from('a ,"\t\n\r;é\u2028\x0b'), max_size=6)
 
 
-def written(layout: Layout, rows: list[tuple[str, str]]) -> str:
+def written(layout: OutputForm, rows: list[tuple[str, str]]) -> str:
     job_rows = [JobRow(number, "source", (kept,)) for number, (kept, _) in enumerate(rows, 1)]
     answers = [Translation(text, -0.5, -0.25, ("t",), (-0.5, -0.125), finished=True) for _, text in rows]
     return (layout.head() + layout.encode(job_rows, answers)).decode()
@@ -27,22 +27,22 @@ def written(layout: Layout, rows: list[tuple[str, str]]) -> str:
 
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4))
 def test_csv_is_read_again_as_it_was(rows):
-    text = written(Layout("csv", kept=("id",)), rows)
+    text = written(OutputForm("csv", kept=("id",)), rows)
     assert list(csv.reader(io.StringIO(text, newline=""), strict=True)) == [["id", "translation"], *map(list, rows)]
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4))
 def test_tsv_and_lines_have_one_line_for_each_row(rows):
-    text = written(Layout("tsv", kept=("id",), header=False), rows)
+    text = written(OutputForm("tsv", kept=("id",), header=False), rows)
     assert [line.split("\t") for line in text.split("\n")[:-1]] == [
         [cell.replace("\t", " ").replace("\n", " ").replace("\r", " ") for cell in row] for row in rows
     ]
-    assert written(Layout("lines"), rows).count("\n") == len(rows)
+    assert written(OutputForm("lines"), rows).count("\n") == len(rows)
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4))
 def test_json_lines_are_read_again_as_they_were(rows):
-    text = written(Layout("jsonl", kept=("id",)), rows)
+    text = written(OutputForm("jsonl", kept=("id",)), rows)
     found = [json.loads(line) for line in text.split("\n")[:-1]]
     assert found == [{"id": kept, "translation": answer} for kept, answer in rows]
 
@@ -86,11 +86,11 @@ def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():
     rows = [JobRow(1, "a", (Json("1.50"), Json('[1, "é"]'), "1.50")), JobRow(2, "b", (Json("null"), Json("true"), ""))]
     answers = [Translation("A", -0.5, -0.25, ("t",), (-0.5,), finished=True)] * 2
     kept = ("n", "list", "text")
-    assert Layout("jsonl", kept=kept).encode(rows, answers).decode().splitlines() == [
+    assert OutputForm("jsonl", kept=kept).encode(rows, answers).decode().splitlines() == [
         '{"n": 1.50, "list": [1, "é"], "text": "1.50", "translation": "A"}',
         '{"n": null, "list": true, "text": "", "translation": "A"}',
     ]
-    full = Layout("jsonl", full=True, kept=kept).encode(rows, answers).decode().splitlines()
+    full = OutputForm("jsonl", full=True, kept=kept).encode(rows, answers).decode().splitlines()
     assert '"kept": {"n": 1.50, "list": [1, "é"], "text": "1.50"}' in full[0]
     assert json.loads(full[1])["kept"] == {"n": None, "list": True, "text": ""}
-    assert Layout("csv", kept=kept).encode(rows, answers).decode() == '1.50,"[1, ""é""]",1.50,A\n,true,,A\n'
+    assert OutputForm("csv", kept=kept).encode(rows, answers).decode() == '1.50,"[1, ""é""]",1.50,A\n,true,,A\n'

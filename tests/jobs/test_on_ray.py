@@ -13,12 +13,12 @@ import pytest
 
 from glassformer.errors import RunError, TooLongError
 from glassformer.jobs import on_ray
-from glassformer.jobs.inputs import Input
+from glassformer.jobs.inputs import JobInput
 from glassformer.jobs.job import Job, Workers, here
-from glassformer.jobs.layout import Layout
+from glassformer.jobs.layout import OutputForm
 from glassformer.jobs.on_ray import OnRay
 from glassformer.jobs.output import StreamOutput
-from glassformer.jobs.stream import Search
+from glassformer.jobs.stream import SearchOptions
 from glassformer.settings import DecodingSettings
 from tests.jobs.conftest import TOO_LONG_TEXT, Shouting
 
@@ -75,8 +75,8 @@ def ray(monkeypatch) -> StandIn:
 
 
 def output_of(table: Path, workers: Workers) -> str:
-    out, layout = io.BytesIO(), Layout("jsonl", full=True, kept=("id",))
-    given, search = Input(str(table), "text", keep=("id",)), Search(DecodingSettings(), long="stop")
+    out, layout = io.BytesIO(), OutputForm("jsonl", full=True, kept=("id",))
+    given, search = JobInput(str(table), "text", keep=("id",)), SearchOptions(DecodingSettings(), long="stop")
     try:
         with given.open() as opened:
             for _ in Job(given, workers, search, layout, StreamOutput(out)).run(opened):

@@ -17,7 +17,7 @@ from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 
 from glassformer.errors import SettingsError, TextError
-from glassformer.inference.engines.torch_cached import Inference
+from glassformer.inference.engines.torch_cached import TorchInference
 from glassformer.paper import copying, model as model_module, reference
 from glassformer.paper.model import (
     MultiHeadAttention,
@@ -268,7 +268,7 @@ def test_the_table_of_positions_is_made_once(monkeypatch: pytest.MonkeyPatch) ->
         logits_of(model, draw_ids(0, 2, 16), draw_ids(1, 2, 15)).sum().backward()
         optimizer.step()
     with torch.inference_mode():
-        inference = Inference(model)
+        inference = TorchInference(model)
         cache = inference.start(draw_ids(2, 2, 5).tolist(), 8)
         for _ in range(4):
             inference.step(torch.tensor([[1], [1]]), cache)

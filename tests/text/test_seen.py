@@ -29,7 +29,7 @@ from glassformer.text.seen import Seen, learn_seen
 from tests.browser import chromium
 from tests.inference.test_translator import untrained
 
-SEEN_JS = Path(glassformer.glassbox.__file__).parent / "page" / "seen.js"
+SEEN_JS = Path(glassformer.glassbox.__file__).parent / "page" / "model" / "seen.js"
 NODE = shutil.which("node")
 
 

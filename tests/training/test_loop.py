@@ -22,7 +22,7 @@ from glassformer.settings import Settings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.train import train
-from glassformer.training.validation import Measured, Validator
+from glassformer.training.validation import Measurement, Validator
 from tests import tiny
 from tests.untrained import logits_of
 
@@ -147,7 +147,7 @@ def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
 
 def scripted(monkeypatch, *measured: tuple[float, float]) -> None:
     """Validations that find these values of the metric and losses, one after the other."""
-    found = iter([Measured(loss, value, ()) for value, loss in measured])
+    found = iter([Measurement(loss, value, ()) for value, loss in measured])
     monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
 
 
@@ -175,7 +175,9 @@ VALUES = [(0.9, 0.01), (1, 0.008), (1, 0.0075), (1, 0.0072), (0.9, 0.007), *RIGH
 
 def start_right(out: Path, monkeypatch, patience: int) -> Run:
     """A run of 10 steps, each with a validation: the metrics and losses are VALUES."""
-    found = iter([Measured(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in VALUES])
+    found = iter(
+        [Measurement(loss, value, (), {"rows": 10, "wrong": round(10 - 10 * value)}) for value, loss in VALUES]
+    )
     monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
     training = {"steps": 10, "validate_every": 1, "patience_when_right": patience, "average_last": 0}
     return start(out, training=training)
@@ -199,9 +201,9 @@ def test_a_resumed_run_counts_the_validations_before_in_which_every_answer_was_r
 
 
 def test_a_metric_without_answers_is_never_right():
-    assert Measured(0.0, 1.0, (), {"rows": 4, "wrong": 0}).is_right
-    assert not Measured(0.0, 1.0, (), {"rows": 3, "wrong": 0}).is_right  # samples
-    assert not Measured(0.0, 1.0, ()).is_right
+    assert Measurement(0.0, 1.0, (), {"rows": 4, "wrong": 0}).is_right
+    assert not Measurement(0.0, 1.0, (), {"rows": 3, "wrong": 0}).is_right  # samples
+    assert not Measurement(0.0, 1.0, ()).is_right
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from glassformer.data.datasets import dates
 from glassformer.errors import RunError
-from glassformer.training import Run, Saved, Split
+from glassformer.training import Run, Saved, Split, recovery
 from glassformer.training.train import train
 from tests import tiny
 from tests.chaos.conftest import child, wait
@@ -74,8 +74,8 @@ def test_a_batch_that_does_not_fit_is_split_and_the_update_is_the_same(tmp_path,
 
 def test_of_parts_of_one_size_the_one_that_can_be_split_is_split(tmp_path, monkeypatch):
     run = start(tmp_path)
-    monkeypatch.setattr(run.updater, "_tokens_of", lambda rows: 100)
-    monkeypatch.setattr(run.updater, "_longest", lambda rows: 100)
+    monkeypatch.setattr(recovery, "_padded_tokens", lambda *_: 100)
+    monkeypatch.setattr(recovery, "_longest", lambda *_: 100)
     fail_above(run, monkeypatch, 0, FAILURES[0])
     with pytest.raises(RunError, match="not enough memory on cpu for a single row"):
         run.update([np.arange(2), np.arange(2, 3)])

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Exit, Option
 
 from glassformer.cli.console import Reporter, print_line, printable
-from glassformer.cli.options import Columns, PairTable
+from glassformer.cli.options import ColumnOptions, PairTable
 from glassformer.errors import EXIT_FINDINGS, counted, shortened
 
 if TYPE_CHECKING:
-    from glassformer.planning.audit.findings import Audit, Example
+    from glassformer.planning.audit.findings import Audit, ExampleRow
 
 STYLES = {"error": "bold red", "warning": "yellow"}
 EXAMPLE = 60  # characters of a text in an example
@@ -21,7 +21,7 @@ EXAMPLE = 60  # characters of a text in an example
 
 def audit(
     table: PairTable,
-    columns: Columns,
+    columns: ColumnOptions,
     reporter: Reporter,
     valid: Annotated[str | None, Option(metavar="TABLE", help="The table to validate on.")] = None,
     test: Annotated[str | None, Option(metavar="TABLE", help="The table to test on.")] = None,
@@ -71,7 +71,7 @@ def _print_audit(audit: Audit) -> None:
     print_line(f"{named} in {', '.join(f'{table.path} ({table.rows_kept:,} rows)' for table in audit.tables)}")
 
 
-def _example_text(example: Example, table: str) -> str:
+def _example_text(example: ExampleRow, table: str) -> str:
     """Return a row that was found as one line, without invisible characters; with its file, if not `table`."""
     from glassformer.data.cleaning import CONTROL
 

@@ -11,7 +11,7 @@ from glassformer.cli.console import Reporter
 def calibrate(
     model: opt.Model,
     table: opt.PairTable,
-    columns: opt.Columns,
+    columns: opt.ColumnOptions,
     reporter: Reporter,
     beam: opt.Beam = None,
     device: opt.Device = "auto",

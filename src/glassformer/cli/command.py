@@ -1,7 +1,7 @@
 """How a verb, a function, becomes a command.
 
-A parameter of a verb that is an `OptionGroup`, such as `options.Columns`, stands for the options in its attributes:
-options that several verbs share are declared once, next to what they decide.
+A parameter of a verb that is an `OptionGroup`, such as `options.ColumnOptions`, stands for the options in its
+attributes: options that several verbs share are declared once, next to what they decide.
 """
 
 from __future__ import annotations

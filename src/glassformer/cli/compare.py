@@ -23,7 +23,7 @@ def compare(
     a: Annotated[str, Argument(metavar="A", help=_SIDE.format("A"))],
     b: Annotated[str, Argument(metavar="B", help=_SIDE.format("B"))],
     table: opt.PairTable,
-    columns: opt.ColumnsWithLedger,
+    columns: opt.LedgerOptions,
     reporter: Reporter,
     device: opt.Device = "auto",
     beam: opt.Beam = None,

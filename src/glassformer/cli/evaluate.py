@@ -15,7 +15,7 @@ from glassformer.cli.narrate import print_report, warn_about_sources, warn_cut_o
 def evaluate(
     model: opt.Model,
     table: opt.PairTable,
-    columns: opt.ColumnsWithLedger,
+    columns: opt.LedgerOptions,
     computing: opt.Computing,
     reporter: Reporter,
     beam: opt.Beam = None,
@@ -41,7 +41,7 @@ def evaluate(
     from glassformer.data.rows import further_columns
     from glassformer.evaluation.evaluate import evaluate
     from glassformer.evaluation.failures import MAX_VALUES, find_failures
-    from glassformer.glassbox.errorpage import Measured, error_page
+    from glassformer.glassbox.errorpage import EvaluationOrigin, error_page
     from glassformer.storage.files import write_text
 
     check_output(page, "--report", overwrite=columns.overwrite)
@@ -58,7 +58,7 @@ def evaluate(
         own, beams = translator.settings.decoding.num_beams, int(report.decoding["num_beams"])
         counts, inputs = (report.rows_read, report.rows_scored), translator.inputs
         names = str(model), pairs.path
-        measured = Measured(*names, *counts, pairs.row_name, inputs, beams if beams != own else None)
+        measured = EvaluationOrigin(*names, *counts, pairs.row_name, inputs, beams if beams != own else None)
         write_text(page, error_page(failures, measured))
         reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path))

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from glassformer.cli.console import Reporter, check_output, print_line, print_table, printable
 from glassformer.cli.narrate import warn_unknown
-from glassformer.cli.options import Beam, Columns, InputValues, Model, SetDecoding, decoding_options, source_of
+from glassformer.cli.options import Beam, ColumnOptions, InputValues, Model, SetDecoding, decoding_options, source_of
 from glassformer.errors import QUOTED, RunError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _measure_heads(reporter: Reporter, file: ModelFile, table: str, options: dic
     """Exact match on a table, with the columns of the model, without each head."""
     from glassformer.glassbox.evidence import head_effects
 
-    pairs = Columns().read(reporter, table, file)
+    pairs = ColumnOptions().read(reporter, table, file)
     decoding = file.settings.decoding.override(options)
     return head_effects(file, pairs.pairs, decoding=decoding, where=pairs.locations)
 

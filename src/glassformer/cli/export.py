@@ -8,14 +8,14 @@ from typing import Annotated
 from typer import Option
 
 from glassformer.cli.console import Reporter, print_json
-from glassformer.cli.options import Columns, Model
+from glassformer.cli.options import ColumnOptions, Model
 
 
 def export(
     model: Model,
     to: Annotated[str, Option(help="onnx or html (both hold members), ctranslate2 or huggingface.")],
     out: Annotated[Path, Option("--out", "-o", help="The folder to write.")],
-    columns: Columns,
+    columns: ColumnOptions,
     reporter: Reporter,
     precision: Annotated[
         str | None, Option(help="Precision of the weights: float32, float16 or int8 (default: the format's).")

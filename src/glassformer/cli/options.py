@@ -93,7 +93,7 @@ InputValues = Annotated[
 ]
 
 
-class Columns(OptionGroup):
+class ColumnOptions(OptionGroup):
     """How a table of pairs is read."""
 
     source: Annotated[
@@ -146,7 +146,7 @@ class Columns(OptionGroup):
         return table
 
 
-class ColumnsWithLedger(Columns):
+class LedgerOptions(ColumnOptions):
     """The same, with a file for the rows that are not kept."""
 
     ledger: Annotated[
@@ -185,10 +185,10 @@ SetDecoding = Annotated[
 BleuTokenize = Annotated[str, Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")]
 NoGroup = Annotated[bool, Option("--no-group", help="Score each row separately, even if rows have the same source.")]
 
-# Training
+# TrainingOptions
 
 
-class Training(Columns):
+class TrainingOptions(ColumnOptions):
     """The settings of a training, and where it starts."""
 
     valid: Annotated[

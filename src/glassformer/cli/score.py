@@ -9,7 +9,7 @@ from typer import Option
 
 from glassformer.cli.console import Reporter, print_json, printable, write_ledger
 from glassformer.cli.narrate import warn_unknown
-from glassformer.cli.options import ColumnsWithLedger, Computing, Model, PairTable
+from glassformer.cli.options import Computing, LedgerOptions, Model, PairTable
 
 if TYPE_CHECKING:
     from glassformer.data.tables import Table
@@ -21,7 +21,7 @@ _ONE_CELL = str.maketrans("\t\r\n", "   ")
 def score(
     model: Model,
     table: PairTable,
-    columns: ColumnsWithLedger,
+    columns: LedgerOptions,
     computing: Computing,
     reporter: Reporter,
     suspects: Annotated[

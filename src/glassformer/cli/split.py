@@ -9,7 +9,7 @@ from typer import Option
 
 from glassformer.cli.console import COMMON, Reporter, print_table
 from glassformer.cli.narrate import print_ledger, print_reading
-from glassformer.cli.options import Columns, PairTable
+from glassformer.cli.options import ColumnOptions, PairTable
 
 _SIZE = "Rows to {} on: a fraction below 1, or a number of rows; 0: none."
 
@@ -17,7 +17,7 @@ _SIZE = "Rows to {} on: a fraction below 1, or a number of rows; 0: none."
 def split(
     table: PairTable,
     out: Annotated[Path, Option("--out", "-o", help="The folder to write: new, or empty.")],
-    columns: Columns,
+    columns: ColumnOptions,
     reporter: Reporter,
     valid: Annotated[float, Option(help=_SIZE.format("validate"))] = 0.1,
     test: Annotated[float, Option(help=_SIZE.format("test"))] = 0.1,

@@ -12,7 +12,7 @@ from typer import Option
 from glassformer.cli.console import Reporter, is_first_process, print_line
 from glassformer.cli.following import follow, follow_members
 from glassformer.cli.narrate import print_plan, print_report, warn_about_sources, warn_cut_off
-from glassformer.cli.options import PairTable, Training
+from glassformer.cli.options import PairTable, TrainingOptions
 from glassformer.runtime.pytorch import check_pytorch
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def train(
     table: PairTable,
     out: Annotated[Path, Option("--out", "-o", help="The run directory to write.")],
-    training: Training,
+    training: TrainingOptions,
     reporter: Reporter,
     test: Annotated[str | None, Option(metavar="TABLE", help="A table to evaluate on at the end.")] = None,
     resume: Annotated[bool, Option("--resume", help="Resume the run in --out; --set can give it more steps.")] = False,

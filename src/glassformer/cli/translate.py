@@ -25,9 +25,9 @@ from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
-    from glassformer.jobs.inputs import Input
+    from glassformer.jobs.inputs import JobInput
     from glassformer.jobs.job import Job
-    from glassformer.jobs.progress import Progress
+    from glassformer.jobs.progress import JobProgress
 
 SHOWN_TEXT = 60  # characters of a text in a command
 
@@ -133,7 +133,7 @@ def translate(
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
-        layout = requests.choose_layout(given, opened, out, search, full=reporter.as_json or is_nbest)
+        layout = requests.choose_form(given, opened, out, search, full=reporter.as_json or is_nbest)
         with requests.job_output(output, out, sys.stdout.buffer) as destination:
             job = requests.make_job(given, opened, models, search, layout, destination, device=device, on=on)
             progress = _follow(reporter, job, opened, resumed, None if scanned is None else scanned.ledger.read)
@@ -144,7 +144,7 @@ def translate(
         raise Exit(EXIT_LEFT_OUT)
 
 
-def _scan(given: Input, model: Path) -> OpenRows | None:
+def _scan(given: JobInput, model: Path) -> OpenRows | None:
     """Scan an input that does not arrive. An error about a text instead of a file says how texts are translated."""
     try:
         return None if given.arrives else given.scan()
@@ -164,13 +164,15 @@ def _standard_input() -> BinaryIO:
         return sys.stdin.buffer
 
 
-def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | None, total: int | None) -> Progress:
+def _follow(
+    reporter: Reporter, job: Job, opened: OpenRows, resumed: JobProgress | None, total: int | None
+) -> JobProgress:
     """Run a job to its end, with its progress and its warnings."""
     from glassformer.inference.allowed import UNMATCHED
     from glassformer.jobs.output import FileOutput
-    from glassformer.jobs.progress import Progress
+    from glassformer.jobs.progress import JobProgress
 
-    progress = resumed or Progress()
+    progress = resumed or JobProgress()
     to_terminal = not isinstance(job.output, FileOutput) and sys.stdout.isatty()
     try:
         with show_progress(reporter, total, progress.rows, to_terminal=to_terminal) as on_answers:
@@ -198,7 +200,7 @@ def _follow(reporter: Reporter, job: Job, opened: OpenRows, resumed: Progress | 
     return progress
 
 
-def _print_input(reporter: Reporter, given: Input, opened: OpenRows, ledger: Path | None) -> None:
+def _print_input(reporter: Reporter, given: JobInput, opened: OpenRows, ledger: Path | None) -> None:
     """Print how a table was read, or is being read if its rows arrive; `ledger` is the file for rows not kept."""
     if given.column is None:
         return

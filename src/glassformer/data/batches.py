@@ -12,9 +12,10 @@ from glassformer.data.corpus import Corpus
 from glassformer.settings import TrainingSettings
 
 Lengths = NDArray[np.integer[Any]]
+Rows = NDArray[np.int64]  # indices of rows of a corpus
 
 
-def batches_of_epoch(corpus: Corpus, training: TrainingSettings, epoch: int) -> list[NDArray[np.int64]]:
+def batches_of_epoch(corpus: Corpus, training: TrainingSettings, epoch: int) -> list[Rows]:
     """Return the rows of each batch of an epoch."""
     return plan_batches(corpus.source.lengths, corpus.target.lengths, training.batch_tokens, training.seed, epoch)
 

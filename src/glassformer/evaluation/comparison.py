@@ -48,7 +48,7 @@ N_EXAMPLES = 5  # of each side
 
 
 @dataclass(frozen=True)
-class Difference:
+class MetricDifference:
     """One metric: the mean over the seeds of each side, B − A, the limits of its 95 % interval, and p.
 
     `a_seeds` and `b_seeds` are the values of each model. `better` is "A" or "B" where 0 is outside of the interval and
@@ -91,7 +91,7 @@ class Comparison:
     b: tuple[str, ...]
     rows: int
     items: int
-    metrics: dict[str, Difference]
+    metrics: dict[str, MetricDifference]
     won_by_a: int
     won_by_b: int
     examples_a: tuple[ComparedRow, ...]
@@ -200,7 +200,9 @@ def _examples(
     return tuple(rows)
 
 
-def _difference(name: str, a: Sequence[Statistics], b: Sequence[Statistics], resamples: int, seed: int) -> Difference:
+def _difference(
+    name: str, a: Sequence[Statistics], b: Sequence[Statistics], resamples: int, seed: int
+) -> MetricDifference:
     """Test one metric, from the statistics of each model of both sides."""
     models = (*a, *b)
     rows, score = np.concatenate([model.rows for model in models], axis=1), models[0].score
@@ -227,7 +229,7 @@ def _difference(name: str, a: Sequence[Statistics], b: Sequence[Statistics], res
     better = ""
     if p < SIGNIFICANT and not low <= 0 <= high:
         better = "B" if (difference > 0) == higher_is_better(name) else "A"
-    return Difference(
+    return MetricDifference(
         a=float(values[0, : len(a)].mean()),
         b=float(values[0, len(a) :].mean()),
         difference=difference,

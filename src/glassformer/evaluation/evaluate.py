@@ -50,7 +50,7 @@ WORST_EXAMPLES = 20
 
 
 @dataclass(frozen=True)
-class Example:
+class WorstAnswer:
     """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model.
 
     `gold` is the nearest of `n_references`, as the table has it.
@@ -98,7 +98,7 @@ class Report:
     seconds: float
     decoding: dict[str, Any]
     unfinished: int
-    examples: tuple[Example, ...]
+    examples: tuple[WorstAnswer, ...]
     trained_on: TrainedOn
     answered: Sequence[tuple[Item, Translation]] = ()
     reliability: Reliability | None = None
@@ -241,7 +241,7 @@ def _worst(
     answers: Sequence[Translation],
     split_tokens: Callable[[str], list[str]],
     inputs: Inputs,
-) -> tuple[Example, ...]:
+) -> tuple[WorstAnswer, ...]:
     """Return the wrong answers with the most edits per token of the nearest reference."""
     texts, references = [answer.text for answer in answers], [item.references for item in items]
     edits, lengths = nearest_errors(texts, references, split_tokens)
@@ -250,7 +250,7 @@ def _worst(
     rates = edits / np.maximum(lengths, 1)
     order = sorted(wrong.tolist(), key=lambda row: (-rates[row], -edits[row], row))[:WORST_EXAMPLES]
     return tuple(
-        Example(
+        WorstAnswer(
             source=readable(items[row].source, inputs),
             gold=references[row][nearest[row]],
             answer=texts[row],

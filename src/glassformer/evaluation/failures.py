@@ -40,7 +40,7 @@ KINDS = {
 """Kind of an edit -> what it is. An answer can have several."""
 
 
-class Edit(NamedTuple):
+class AnswerEdit(NamedTuple):
     """One edit of an answer: `expected` is missing in it, or `got` is too many; both, for a substitution."""
 
     kind: str
@@ -84,7 +84,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Advice:
+class RowsToAdd:
     """Rows to add to the training table: a group that is worse than all other items (`others`)."""
 
     rows: str
@@ -93,7 +93,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Row:
+class AnsweredRow:
     """An item with its answer, the nearest target and the edits to it; none for a right answer.
 
     `number` is that of the pair among those that were given, from 0.
@@ -103,7 +103,7 @@ class Row:
     source: str
     expected: str
     answer: Translation
-    edits: tuple[Edit, ...]
+    edits: tuple[AnswerEdit, ...]
     is_right: bool
 
 
@@ -115,9 +115,9 @@ class Failures:
     breakdowns: tuple[Breakdown, ...]
     kinds: tuple[KindOfEdit, ...]
     confusions: tuple[Confusion, ...]
-    advice: tuple[Advice, ...]
-    worst: tuple[Row, ...]
-    doubtful: tuple[Row, ...]
+    advice: tuple[RowsToAdd, ...]
+    worst: tuple[AnsweredRow, ...]
+    doubtful: tuple[AnsweredRow, ...]
 
 
 def find_failures(
@@ -147,7 +147,7 @@ def find_failures(
     )
 
 
-def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[Row]:
+def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[AnsweredRow]:
     split = translator.target_tokenizer.split
     texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
     matches, nearest = exact_matches(texts, references), nearest_references(texts, references, split)
@@ -155,37 +155,37 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
     for (item, answer), is_right, best in zip(answered, (matches == 1).tolist(), nearest, strict=True):
         expected = item.references[best]
         edits = () if is_right else edits_of(split(expected), split(answer.text), is_cut=not answer.finished)
-        rows.append(Row(item.row, item.source, expected, answer, edits, is_right))
+        rows.append(AnsweredRow(item.row, item.source, expected, answer, edits, is_right))
     return rows
 
 
 # Edits
 
 
-def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[Edit, ...]:
+def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[AnswerEdit, ...]:
     """Return the fewest edits between the tokens of a target and of an answer, from left to right, with their kinds.
 
     Of several ways with the fewest edits, equal and substituted tokens are taken as early as possible.
     """
     left = _distances(expected, got)
-    edits: list[Edit] = []
+    edits: list[AnswerEdit] = []
     i = j = 0
     while i < len(expected) or j < len(got):
         here = left[i][j]
         if i < len(expected) and j < len(got) and here == left[i + 1][j + 1] + (expected[i] != got[j]):
             if expected[i] != got[j]:
-                edits.append(Edit("substitution", expected[i], got[j]))
+                edits.append(AnswerEdit("substitution", expected[i], got[j]))
             i, j = i + 1, j + 1
         elif i < len(expected) and here == left[i + 1][j] + 1:
             at_end = "cut off" if is_cut else "ends too early"
-            edits.append(Edit(at_end if j == len(got) else "deletion", expected=expected[i]))
+            edits.append(AnswerEdit(at_end if j == len(got) else "deletion", expected=expected[i]))
             i += 1
         else:
             is_copy = got[j] in (*got[max(0, j - 1) : j], *got[j + 1 : j + 2])
             inside = "copy of a neighbor" if is_copy else "insertion"
-            edits.append(Edit("runs on" if i == len(expected) else inside, got=got[j]))
+            edits.append(AnswerEdit("runs on" if i == len(expected) else inside, got=got[j]))
             j += 1
-    return tuple(edits) or (Edit("no token"),)
+    return tuple(edits) or (AnswerEdit("no token"),)
 
 
 def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
@@ -199,7 +199,7 @@ def _distances(a: Sequence[str], b: Sequence[str]) -> list[list[int]]:
     return left[::-1]
 
 
-def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
+def _kinds(wrong: Sequence[AnsweredRow]) -> tuple[KindOfEdit, ...]:
     edits = Counter(edit.kind for row in wrong for edit in row.edits)
     answers = Counter(kind for row in wrong for kind in {edit.kind for edit in row.edits})
     return tuple(
@@ -209,7 +209,7 @@ def _kinds(wrong: Sequence[Row]) -> tuple[KindOfEdit, ...]:
     )
 
 
-def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
+def _confusions(wrong: Sequence[AnsweredRow], occurrences: Mapping[str, int]) -> tuple[Confusion, ...]:
     counts = Counter((edit.expected, edit.got) for row in wrong for edit in row.edits if edit.expected)
     order = sorted(counts, key=lambda pair: (-counts[pair], pair))
     return tuple(Confusion(*pair, Share(counts[pair], occurrences[pair[0]])) for pair in order[:SHOWN_CONFUSIONS])
@@ -218,14 +218,14 @@ def _confusions(wrong: Sequence[Row], occurrences: Mapping[str, int]) -> tuple[C
 # Groups
 
 
-def _grouped(by: str, rows: Sequence[Row], names: Sequence[str], described: Mapping[str, str]) -> Breakdown:
+def _grouped(by: str, rows: Sequence[AnsweredRow], names: Sequence[str], described: Mapping[str, str]) -> Breakdown:
     """Return the items by the names of their groups; `described` says in words which rows these are, in order."""
     n, n_right = Counter(names), Counter(name for row, name in zip(rows, names, strict=True) if row.is_right)
     groups = [Group(name, Share(n_right[name], n[name]), words) for name, words in described.items() if n[name]]
     return Breakdown(by, tuple(groups))
 
 
-def _by_source(translator: Translator, rows: Sequence[Row]) -> list[Breakdown]:
+def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Breakdown]:
     """Return the items by length, by their rarest token, and by what the training does not have."""
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
     encoded = tokenizer.encode_many([row.source for row in rows])
@@ -257,7 +257,7 @@ def _by_source(translator: Translator, rows: Sequence[Row]) -> list[Breakdown]:
     return breakdowns
 
 
-def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[Row]) -> Breakdown:
+def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[AnsweredRow]) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
     vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
     spans = [f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:])]
@@ -287,7 +287,7 @@ def _listed(tokens: Counter[str]) -> str:
     return ", ".join(shown + ["…"] * (len(tokens) > len(shown))) or "none in the wrong answers"
 
 
-def _by_column(name: str, column: Sequence[str], rows: Sequence[Row]) -> Breakdown:
+def _by_column(name: str, column: Sequence[str], rows: Sequence[AnsweredRow]) -> Breakdown:
     """Return the items by the value of a column; several values with fewer than FEW items are one group."""
     values = [column[row.number] for row in rows]
     counts = Counter(values)
@@ -314,10 +314,10 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-# Advice
+# RowsToAdd
 
 
-def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[Advice, ...]:
+def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, ...]:
     """Return the groups whose interval is below that of all other items, those with most lost answers first."""
     advice = []
     for group in (group for breakdown in breakdowns for group in breakdown.groups):
@@ -326,7 +326,7 @@ def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[Advice, ...]
             continue
         others = Share(right.count - share.count, right.of - share.of)
         if share.high < others.low:
-            advice.append(Advice(group.rows, share, others))
+            advice.append(RowsToAdd(group.rows, share, others))
     # Lost are the answers that would be right if the group were as good as the others.
     advice.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
     return tuple(advice[:SHOWN_ADVICE])

@@ -17,9 +17,9 @@ import numpy as np
 
 from glassformer.data.column_settings import held_out_columns
 from glassformer.errors import RunError, SettingsError, UsageError, nearest
-from glassformer.export.check import Check, Checker
+from glassformer.export.check import Checker, ExportCheck
 from glassformer.export.programs import Format
-from glassformer.export.rows import Rows, drawn_rows, pair_rows
+from glassformer.export.rows import CheckRows, drawn_rows, pair_rows
 from glassformer.inference.translator import Source
 from glassformer.runtime.versions import library_versions
 from glassformer.storage.files import check_empty, locked, writing
@@ -42,7 +42,7 @@ class Exported:
     format: str
     precision: str
     n_bytes: int
-    check: Check
+    check: ExportCheck
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
@@ -119,7 +119,7 @@ def export(
 
 def _rows_to_check(
     model_file: ModelFile, path: Path, rows: Sequence[tuple[Source, str]] | None, where: Sequence[str] | None
-) -> Rows:
+) -> CheckRows:
     """Return the given rows, or the held-out rows of the run of the model at `path`, or else drawn texts."""
     if rows is not None:
         names = where if where is not None else [f"row {i}" for i in range(1, len(rows) + 1)]

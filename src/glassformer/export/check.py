@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from glassformer.errors import EngineError, shortened
 from glassformer.evaluation.metrics import quick_metric
-from glassformer.export.programs import Answer, Beam, max_new_tokens
-from glassformer.export.rows import Rows
+from glassformer.export.programs import Beam, ProgramAnswer, max_new_tokens
+from glassformer.export.rows import CheckRows
 from glassformer.inference.encoding import encode_sources
 from glassformer.inference.engines import load_engine, search
 from glassformer.paper.search import Hypothesis, length_penalty
@@ -66,7 +66,7 @@ class MetricCheck:
 
 
 @dataclass(frozen=True)
-class Check:
+class ExportCheck:
     """What was compared. `score_difference` (nats) is the maximum over all answers."""
 
     rows_from: str
@@ -79,7 +79,7 @@ class Check:
 class Checker:
     """Compares answers to some rows with those of the model: the NumPy engine, in float32."""
 
-    def __init__(self, model_file: ModelFile, rows: Rows) -> None:
+    def __init__(self, model_file: ModelFile, rows: CheckRows) -> None:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
         self._engine = load_engine("numpy", each_model([model_file]), "cpu", "float32")
@@ -89,7 +89,7 @@ class Checker:
         self.widths = (1, self.decoding.num_beams if self.decoding.num_beams > 1 else BEAM)
         """The beam widths that are checked."""
 
-    def check(self, answers: Sequence[Sequence[Answer]], beam: Beam, *, exact: bool) -> Check:
+    def check(self, answers: Sequence[Sequence[ProgramAnswer]], beam: Beam, *, exact: bool) -> ExportCheck:
         """Compare the answers of each of `widths`.
 
         `exact`: ids and texts must be equal except for ties, and scores within SCORE_BOUND. Otherwise equal answers are
@@ -111,7 +111,7 @@ class Checker:
                 self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
         metric = None if exact else self._metric(answers[-1], expected)
         bound = SCORE_BOUND if exact else None
-        return Check(self.rows.origin, tuple(searches), float(np.max(differences)), bound, metric)
+        return ExportCheck(self.rows.origin, tuple(searches), float(np.max(differences)), bound, metric)
 
     def _search(self, num_beams: int) -> list[Hypothesis]:
         """Return the model's best answer to each row."""
@@ -123,7 +123,13 @@ class Checker:
         return answers
 
     def _compare(
-        self, answers: Sequence[Answer], expected: Sequence[Hypothesis], num_beams: int, *, is_own: bool, exact: bool
+        self,
+        answers: Sequence[ProgramAnswer],
+        expected: Sequence[Hypothesis],
+        num_beams: int,
+        *,
+        is_own: bool,
+        exact: bool,
     ) -> tuple[SearchCheck, float]:
         """Compare one search; return its agreement and the maximum difference of a score. Raises EngineError."""
         self._check_ids(answers)
@@ -166,7 +172,7 @@ class Checker:
         means = statistics.fmean(ranks), statistics.fmean(right.rank_score for right in expected)
         return SearchCheck(num_beams, *counts, *means), float(drifts.max())
 
-    def _check_ids(self, answers: Sequence[Answer]) -> None:
+    def _check_ids(self, answers: Sequence[ProgramAnswer]) -> None:
         """Raise EngineError for an answer with an id that is not in the vocabulary."""
         size = len(self.model_file.target_tokenizer)
         for row, answer in zip(self.rows.rows, answers, strict=True):
@@ -178,14 +184,16 @@ class Checker:
                     expected=f"ids from 0 to {size - 1}",
                 )
 
-    def _scores(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
+    def _scores(self, answers: Sequence[ProgramAnswer]) -> NDArray[np.float64]:
         """Return the score that the model gives each answer."""
         pairs = [(source, self._framed(answers[i])) for i, source in zip(self._filled, self._sources, strict=True)]
         scores = np.zeros(len(answers))
         scores[self._filled] = [sum(tokens) for tokens in self._engine.score(pairs)]
         return scores
 
-    def _ties(self, differ: Sequence[int], answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> set[int]:
+    def _ties(
+        self, differ: Sequence[int], answers: Sequence[ProgramAnswer], expected: Sequence[Hypothesis]
+    ) -> set[int]:
         """Return the rows where two answers first differ at tokens that are equally probable (within TIE)."""
         sources = dict(zip(self._filled, self._sources, strict=True))
         rows = [i for i in differ if i in sources]
@@ -200,12 +208,12 @@ class Checker:
                 ties.add(i)
         return ties
 
-    def _framed(self, answer: Answer | Hypothesis) -> tuple[int, ...]:
+    def _framed(self, answer: ProgramAnswer | Hypothesis) -> tuple[int, ...]:
         """Return the ids of an answer with `<bos>`, and with `<eos>` where it is finished."""
         vocabulary = self.model_file.target_tokenizer.vocabulary
         return (vocabulary.bos_id, *answer.ids, *([vocabulary.eos_id] if answer.finished else []))
 
-    def _metric(self, answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
+    def _metric(self, answers: Sequence[ProgramAnswer], expected: Sequence[Hypothesis]) -> MetricCheck | None:
         metric = self.model_file.settings.training.metric
         name: Metric = "exact_match" if metric == "loss" else metric
         targets = {i: row.target for i, row in enumerate(self.rows.rows) if row.target is not None}
@@ -222,7 +230,7 @@ class Checker:
         self,
         what: str,
         wrong: Sequence[int],
-        given: Sequence[Answer],
+        given: Sequence[ProgramAnswer],
         expected: Sequence[Hypothesis],
         *,
         bound: str = EQUAL,
@@ -244,7 +252,7 @@ class Checker:
         )
 
 
-def _differing(answers: Sequence[Answer], expected: Sequence[Hypothesis]) -> list[int]:
+def _differing(answers: Sequence[ProgramAnswer], expected: Sequence[Hypothesis]) -> list[int]:
     """Return the rows with other ids than expected."""
     return [i for i, (answer, right) in enumerate(zip(answers, expected, strict=True)) if answer.ids != right.ids]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import EngineError, SettingsError
-from glassformer.export.programs import Answer, Format, describe_export, max_new_tokens, run_answers
+from glassformer.export.programs import Format, ProgramAnswer, describe_export, max_new_tokens, run_answers
 from glassformer.glassbox.catalogue import weight_axes
 from glassformer.glassbox.report import (
     PAGE as GLASSBOX_PAGE,
@@ -61,8 +61,8 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
 
 
-def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-    """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
+def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+    """ProgramAnswer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
     node = shutil.which("node")
     if node is None:
         raise EngineError(

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.errors import MissingExtraError
-from glassformer.export.huggingface_layout import Layout, check_shape
-from glassformer.export.programs import Answer, Format, max_new_tokens, max_positions
+from glassformer.export.huggingface_layout import TransformersLayout, check_shape
+from glassformer.export.programs import Format, ProgramAnswer, max_new_tokens, max_positions
 from glassformer.export.tokenizer_json import tokenizer_json
 from glassformer.inference.translator import Source
 from glassformer.paper.search import length_penalty
@@ -40,12 +40,12 @@ def check_supported(model_file: ModelFile) -> None:
         raise MissingExtraError("--to huggingface", package="transformers", extra="huggingface")
     check_pytorch("--to huggingface")
     check_shape(model_file.settings.model)
-    _tokenizer(model_file, Layout(model_file, 1))
+    _tokenizer(model_file, TransformersLayout(model_file, 1))
 
 
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     """Write the folder."""
-    layout = Layout(model_file, max_positions(model_file))
+    layout = TransformersLayout(model_file, max_positions(model_file))
     weights = {name: np.ascontiguousarray(array, precision) for name, array in layout.weights().items()}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     contents = {
@@ -62,8 +62,8 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     (folder / "README.md").write_text(model_card(model_file, layout), encoding="utf-8", newline="\n")
 
 
-def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
-    """Answer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
+def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+    """ProgramAnswer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
     had_progress_bar = logging.is_progress_bar_enabled()
@@ -75,7 +75,7 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer
         if had_progress_bar:
             logging.enable_progress_bar()
     filled = [i for i, text in enumerate(texts) if str(text).strip()]
-    answers = [Answer("", (), 0.0, finished=True, rank_score=0.0)] * len(texts)
+    answers = [ProgramAnswer("", (), 0.0, finished=True, rank_score=0.0)] * len(texts)
     for start in range(0, len(filled), TEXTS_TOGETHER):
         rows = filled[start : start + TEXTS_TOGETHER]
         for i, found in zip(rows, _beams(tokenizer, model, [texts[i] for i in rows], num_beams), strict=True):
@@ -83,7 +83,7 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer
     return answers
 
 
-def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> Iterator[list[Answer]]:
+def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> Iterator[list[ProgramAnswer]]:
     """Yield all answers of the beam of each text."""
     import torch
 
@@ -102,11 +102,11 @@ def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> I
         finished = ids[-1:] == (config.eos_token_id,)
         rank_score = -loss / length_penalty(max(1, len(ids)), model.config.length_alpha)
         text = str(tokenizer.decode(ids, skip_special_tokens=True))
-        answers.append(Answer(text, ids[: len(ids) - finished], -loss, finished, rank_score))
+        answers.append(ProgramAnswer(text, ids[: len(ids) - finished], -loss, finished, rank_score))
     return (answers[start : start + num_beams] for start in range(0, len(answers), num_beams))
 
 
-def _tokenizer(model_file: ModelFile, layout: Layout) -> dict[str, Any]:
+def _tokenizer(model_file: ModelFile, layout: TransformersLayout) -> dict[str, Any]:
     return tokenizer_json(model_file.source_tokenizer, model_file.target_tokenizer if layout.is_joined else None)
 
 
@@ -200,7 +200,7 @@ POSITIONS_LIMIT = (
 )
 
 
-def model_card(model_file: ModelFile, layout: Layout) -> str:
+def model_card(model_file: ModelFile, layout: TransformersLayout) -> str:
     """Return the card as Markdown, with the metadata of the hub: use, limits, and what the model was trained on."""
     settings, data, metrics = model_file.settings, model_file.data, model_file.metrics
     decoding = settings.decoding

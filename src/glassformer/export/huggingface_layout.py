@@ -57,7 +57,7 @@ def _refusal(what: str, got: str) -> SettingsError:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TransformersLayout:
     """A model in the layout of MarianMT or Blenderbot.
 
     `n_positions` is the number of positions of sinusoids; learned positions have their own.

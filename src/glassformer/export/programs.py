@@ -31,7 +31,7 @@ Beam = Literal["same", "own"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProgramAnswer:
     """The best answer to one text.
 
     `ids` are target ids without `<bos>` and `<eos>`, `score` is the sum of log-probabilities (nats), `<eos>` included,
@@ -62,7 +62,7 @@ class Format:
     packages: tuple[str, ...]
     check_supported: Callable[[ModelFile], None]
     write: Callable[[ModelFile, Path, str], None]
-    answer: Callable[[Path, Sequence[Source], int], list[Answer]]
+    answer: Callable[[Path, Sequence[Source], int], list[ProgramAnswer]]
     holds_members: bool = True
     readme: str = ""
 
@@ -122,12 +122,12 @@ def write_programs(model_file: ModelFile, folder: Path, engine: str) -> None:
 # Its answers
 
 
-def script_answers(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Answer]:
+def script_answers(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
     """Return the answers of the `run.py` of an exported folder. Raises EngineError as `run_answers` does."""
     return run_answers([sys.executable, folder / "run.py", "--json", "--beam", str(num_beams)], texts)
 
 
-def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[Answer]:
+def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[ProgramAnswer]:
     """Run a command that reads one JSON value a line and prints one answer a line; return an answer for each text.
 
     Raises EngineError when the command fails, prints what is not an answer, or answers another number of texts.
@@ -146,12 +146,14 @@ def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[
     return answers
 
 
-def read_answers(printed: bytes) -> list[Answer]:
+def read_answers(printed: bytes) -> list[ProgramAnswer]:
     """Return the answers that a program printed with `--json`, one object a line. Raises EngineError."""
     try:
         found = [json.loads(line) for line in printed.splitlines()]
         return [
-            Answer(one["text"], tuple(one["ids"]), float(one["score"]), one["finished"], float(one["rank_score"]))
+            ProgramAnswer(
+                one["text"], tuple(one["ids"]), float(one["score"]), one["finished"], float(one["rank_score"])
+            )
             for one in found
         ]
     except (ValueError, KeyError, TypeError) as error:

@@ -19,7 +19,7 @@ EDGES = {"an empty text": "", "white space": " \t", "an unknown character": "\U0
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckRow:
     """A source, its name in messages, and its right answer where one is known."""
 
     text: str
@@ -28,11 +28,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class CheckRows:
     """The rows of a check, where they are from, and the inputs of the model where it has several."""
 
     origin: str
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
     inputs: Inputs = ()
 
     @property
@@ -50,14 +50,16 @@ class Rows:
         return [i for i, row in enumerate(self.rows) if is_not_empty(row.text, self.inputs)]
 
 
-def pair_rows(pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin: str, model_file: ModelFile) -> Rows:
+def pair_rows(
+    pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin: str, model_file: ModelFile
+) -> CheckRows:
     """Return the first ROWS pairs that the model takes, and the edge cases.
 
     Raises UsageError when it takes none of them: the edge cases alone would be no check.
     """
     inputs = model_file.source_tokenizer.inputs
     composed = [compose_values(source, name, inputs) for (source, _), name in zip(pairs, names, strict=True)]
-    rows = (Row(source, name, target) for source, name, (_, target) in zip(composed, names, pairs, strict=True))
+    rows = (CheckRow(source, name, target) for source, name, (_, target) in zip(composed, names, pairs, strict=True))
     taken = tuple(islice((row for row in rows if _takes(model_file, row)), ROWS))
     if not taken:
         raise UsageError(
@@ -65,19 +67,19 @@ def pair_rows(pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin:
             where=origin,
             got=f"{len(pairs):,} rows that are too long or not in the vocabulary",
         )
-    return Rows(origin, (*taken, *_edges(model_file)), inputs)
+    return CheckRows(origin, (*taken, *_edges(model_file)), inputs)
 
 
-def drawn_rows(model_file: ModelFile) -> Rows:
+def drawn_rows(model_file: ModelFile) -> CheckRows:
     """Return ROWS texts of random tokens of the source vocabulary, and the edge cases."""
     tokenizer, generator = model_file.source_tokenizer, random.Random(0)
     ordinary = list(tokenizer.vocabulary.ordinary.values())
     longest = min(DRAWN_LENGTH, model_file.settings.max_source_tokens)
     drawn = (generator.choices(ordinary, k=generator.randint(1, longest)) for _ in range(ROWS if ordinary else 0))
     texts = (_with_others(tokenizer.decode(ids), tokenizer.inputs, generator) for ids in drawn)
-    rows = (Row(text, f"drawn text {i}") for i, text in enumerate(texts, 1))
+    rows = (CheckRow(text, f"drawn text {i}") for i, text in enumerate(texts, 1))
     taken = (row for row in rows if _takes(model_file, row))
-    return Rows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
+    return CheckRows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
 
 
 def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
@@ -90,19 +92,19 @@ def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
     return compose([text, *map(cell, inputs[1:])])
 
 
-def _edges(model_file: ModelFile) -> Iterator[Row]:
+def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
     """Yield the edge cases that the model takes: of texts, and an unknown symbol of each feature."""
     inputs, generator = model_file.source_tokenizer.inputs, random.Random(0)
-    rows = [Row(_with_others(text, inputs, generator), name) for name, text in EDGES.items()]
+    rows = [CheckRow(_with_others(text, inputs, generator), name) for name, text in EDGES.items()]
     for position, one in enumerate(inputs):
         if one.kind == "feature":
             cells = ["a" if other.kind == "text" else (*other.symbols, "?")[0] for other in inputs]
             cells[position] += f"{one.cut} \U0010fffd "
-            rows.append(Row(compose(cells), f"an unknown symbol of {one.name}"))
+            rows.append(CheckRow(compose(cells), f"an unknown symbol of {one.name}"))
     return (row for row in rows if _takes(model_file, row))
 
 
-def _takes(model_file: ModelFile, row: Row) -> bool:
+def _takes(model_file: ModelFile, row: CheckRow) -> bool:
     """Return whether the model takes a text: neither too long, nor with a token that it has no id for."""
     try:
         source = compose_values(row.text, row.name, model_file.source_tokenizer.inputs)

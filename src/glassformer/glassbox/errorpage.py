@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from xml.etree.ElementTree import Element, tostring
 
 from glassformer.data.cleaning import CONTROL
-from glassformer.evaluation.failures import FEW, KINDS, Advice, Breakdown, Edit, Failures, Group, Row
+from glassformer.evaluation.failures import FEW, KINDS, AnswerEdit, AnsweredRow, Breakdown, Failures, Group, RowsToAdd
 from glassformer.evaluation.metrics import Share
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.translator import Translation
@@ -29,7 +29,7 @@ LIKELY, UNLIKELY = 0.9, 0.5  # probabilities of tokens that are not in doubt, an
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationOrigin:
     """What was measured: the model and the table as they were given.
 
     `row_name` names a pair by its number. `beams` is the width of the beam, if it is not the model's own.
@@ -44,38 +44,27 @@ class Measured:
     beams: int | None = None
 
 
-def error_page(failures: Failures, measured: Measured) -> str:
+def error_page(failures: Failures, measured: EvaluationOrigin) -> str:
     """Return the page."""
     style = _style()
     policy = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src {policy_hash(style)}"
     title = f"Errors of {measured.model} on {measured.table}"
     sections = dict(_sections(failures, measured))
-    links = (_element("a", name, href=f"#{_anchor(name)}") for name in sections)
-    page = _element(
-        "html",
-        _element(
-            "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", title),
-            _element("style", style),
-        ),
-        _element(
-            "body",
-            _element(
-                "main",
-                _element("h1", title),
-                _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
-                _element("nav", *links),
-                *(
-                    _element("section", _element("h2", name, id=_anchor(name)), *parts)
-                    for name, parts in sections.items()
-                ),
-            ),
-        ),
-        lang="en",
+    head = (
+        _element("meta", charset="utf-8"),
+        _element("meta", {"http-equiv": "Content-Security-Policy"}, content=policy),
+        _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        _element("title", title),
+        _element("style", style),
     )
+    main = (
+        _element("h1", title),
+        _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
+        _element("nav", *(_element("a", name, href=f"#{_anchor(name)}") for name in sections)),
+    )
+    named = (_element("h2", name, id=_anchor(name)) for name in sections)
+    parts = (_element("section", heading, *section) for heading, section in zip(named, sections.values(), strict=True))
+    page = _element("html", _element("head", *head), _element("body", _element("main", *main, *parts)), lang="en")
     return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
 
 
@@ -92,7 +81,7 @@ def _anchor(name: str) -> str:
 # Parts
 
 
-def _verdict(right: Share, measured: Measured) -> Iterator[str]:
+def _verdict(right: Share, measured: EvaluationOrigin) -> Iterator[str]:
     rows = f"{measured.rows_scored:,} of {measured.rows_read:,} rows scored"
     if right.count == right.of:
         yield f"All {right.of:,} answers are right ({_interval(right)}; {rows})."
@@ -100,7 +89,7 @@ def _verdict(right: Share, measured: Measured) -> Iterator[str]:
         yield f"{right.count:,} of {right.of:,} answers are right: {_percent(right)} ({rows})."
 
 
-def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, list[Element]]]:
+def _sections(failures: Failures, measured: EvaluationOrigin) -> Iterator[tuple[str, list[Element]]]:
     """Yield the sections by name."""
     wrong = failures.right.of - failures.right.count
     yield "Rows to add", _rows_to_add(failures.advice, wrong)
@@ -121,21 +110,17 @@ def _sections(failures: Failures, measured: Measured) -> Iterator[tuple[str, lis
     yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
-def _rows_to_add(advice: Sequence[Advice], wrong: int) -> list[Element]:
+def _rows_to_add(advice: Sequence[RowsToAdd], wrong: int) -> list[Element]:
     if not wrong:
         return [_element("p", "No answer is wrong, so this table does not show which rows are missing.")]
     if not advice:
         text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
         return [_element("p", text)]
-    lines = (
-        _element(
-            "li",
-            _element("b", f"Add {one.rows}"),
-            f". Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}; "
-            f"of all others, {_percent(one.others)}.",
-        )
-        for one in advice
-    )
+    lines = []
+    for one in advice:
+        right = f"Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}"
+        text = f". {right}; of all others, {_percent(one.others)}."
+        lines.append(_element("li", _element("b", f"Add {one.rows}"), text))
     return [_element("ol", *lines, {"class": "advice"})]
 
 
@@ -152,21 +137,19 @@ def _group(group: Group) -> Element:
 def _kinds(failures: Failures) -> Iterator[Element]:
     text = "What turns a wrong answer into its nearest target, in tokens. An answer can have several kinds."
     yield _element("p", text)
-    rows = [
-        _row(
-            (kind.name, _element("br"), _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")), kind.answers
-        )
-        for kind in failures.kinds
-    ]
+    rows = []
+    for kind in failures.kinds:
+        meaning = _element("small", f"{KINDS[kind.name]} ({kind.edits:,} in all)")
+        rows.append(_row((kind.name, _element("br"), meaning), kind.answers))
     yield _table(("kind", "", "wrong answers", "share"), rows)
 
 
 def _confusions(failures: Failures) -> Iterator[Element]:
     yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
-    rows = [
-        _row((_token_of(one.expected), " → ", _token_of(one.got) if one.got else "missing"), one.share)
-        for one in failures.confusions
-    ]
+    rows = []
+    for one in failures.confusions:
+        got = _token_of(one.got) if one.got else "missing"
+        rows.append(_row((_token_of(one.expected), " → ", got), one.share))
     yield _table(("target → answer", "", "times", "share"), rows)
 
 
@@ -209,7 +192,7 @@ def _interval(share: Share) -> str:
 # Rows
 
 
-def _how_to_open(measured: Measured) -> Element:
+def _how_to_open(measured: EvaluationOrigin) -> Element:
     return _element(
         "p",
         "“Glass box” opens the page of ",
@@ -218,49 +201,34 @@ def _how_to_open(measured: Measured) -> Element:
     )
 
 
-def _items(rows: Sequence[Row], measured: Measured) -> Iterator[Element]:
+def _items(rows: Sequence[AnsweredRow], measured: EvaluationOrigin) -> Iterator[Element]:
     for row in rows:
-        badge = _element(
-            "span", "right" if row.is_right else "wrong", {"class": "badge green" if row.is_right else "badge red"}
-        )
         answer = row.answer
-        facts = {
+        verdict, color = ("right", "green") if row.is_right else ("wrong", "red")
+        title = (
+            measured.row_name(row.number),
+            _element("span", verdict, {"class": f"badge {color}"}),
+            _element("small", _certainty(answer)),
+            _element("a", "Glass box", href=_address(row, measured)),
+        )
+        facts: dict[str, Sequence[Element | str]] = {
             "source": [_bdi(readable(row.source, measured.inputs))],
             "target": [_bdi(row.expected)],
-            "answer": [_bdi(answer.text), *((_element("small", " cut off"),) if not answer.finished else ())],
+            "answer": [_bdi(answer.text), *([] if answer.finished else [_element("small", " cut off")])],
             "edits": list(_edits(row.edits)),
             "unlike the training": [answer.unlike] if answer.unlike else [],
             "tokens": list(_tokens(answer)),
         }
-        yield _element(
-            "article",
-            _element(
-                "h3",
-                measured.row_name(row.number),
-                badge,
-                _element("small", _certainty(answer)),
-                _element("a", "Glass box", href=_address(row, measured)),
-            ),
-            _element(
-                "dl",
-                *(
-                    part
-                    for name, parts in facts.items()
-                    if parts
-                    for part in (_element("dt", name), _element("dd", *parts))
-                ),
-            ),
-            _element(
-                "details", _element("summary", "command"), _element("pre", _element("code", _command(row, measured)))
-            ),
-            {"class": "item"},
-        )
+        terms = ((_element("dt", name), _element("dd", *parts)) for name, parts in facts.items() if parts)
+        command = _element("pre", _element("code", _command(row, measured)))
+        details = _element("details", _element("summary", "command"), command)
+        facts_list = _element("dl", *(element for pair in terms for element in pair))
+        yield _element("article", _element("h3", *title), facts_list, details, {"class": "item"})
 
 
-def _edits(edits: Sequence[Edit]) -> Iterator[Element | str]:
+def _edits(edits: Sequence[AnswerEdit]) -> Iterator[Element | str]:
     for number, edit in enumerate(edits):
-        yield "; " if number else ""
-        yield f"{edit.kind} "
+        yield f"; {edit.kind} " if number else f"{edit.kind} "
         if edit.expected:
             yield _token_of(edit.expected)
         if edit.expected and edit.got:
@@ -289,8 +257,8 @@ def _probability(log_probability: float) -> str:
     return f"{value:.3f}" if value >= 0.0005 else f"{value:.0e}"
 
 
-def _address(row: Row, measured: Measured) -> str:
-    """Return the address of the text in the page of a server (see `page/address.js`)."""
+def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
+    """Return the address of the text in the page of a server (see `page/shell/address.js`)."""
     cells = split(row.source) if measured.inputs else [row.source]
     names = [f"text.{one.name}" for one in measured.inputs] or ["text"]
     query = [*zip(names, cells, strict=False), ("target", row.expected)]
@@ -298,7 +266,7 @@ def _address(row: Row, measured: Measured) -> str:
     return f"{SERVER}#logits?{urlencode(query, errors='replace')}"
 
 
-def _command(row: Row, measured: Measured) -> str:
+def _command(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the command that explains the answer."""
     text, *others = split(row.source) if measured.inputs else [row.source]
     features = [f"--feature={one.name}={cell}" for one, cell in zip(measured.inputs[1:], others, strict=False)]

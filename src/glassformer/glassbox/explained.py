@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from glassformer.errors import TextError, UsageError, quoted
 from glassformer.glassbox.catalogue import meaning_of, vocabulary_axis
 from glassformer.glassbox.forward import ForwardPass, Ids
-from glassformer.glassbox.schema import Answer, Axis, Provenance, Search, Searches, Token, TokenKind, Tokens, Vocabulary
+from glassformer.glassbox.schema import (
+    Axis,
+    Provenance,
+    SearchTrace,
+    SearchTraces,
+    Token,
+    TokenKind,
+    Tokens,
+    TraceAnswer,
+    TraceVocabulary,
+)
 from glassformer.glassbox.search import search
 from glassformer.glassbox.whatif import Edits, counterparts
 from glassformer.inference import engines
@@ -145,7 +155,7 @@ class Explained:
         return SearchConstraints(vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids, longest, prefixes)
 
     @np.errstate(all="ignore")
-    def search(self, forward: ForwardPass, num_beams: int) -> Search:
+    def search(self, forward: ForwardPass, num_beams: int) -> SearchTrace:
         """The search of a forward pass, with its pruned candidates."""
         tokenizer = self.file.target_tokenizer
         with ONE_THREAD:
@@ -159,10 +169,10 @@ class Explained:
                 n_best=self.decoding.num_return_sequences,
             )
 
-    def searches(self, forward: ForwardPass) -> Searches:
+    def searches(self, forward: ForwardPass) -> SearchTraces:
         """Greedy search, and the beam search of the decoding settings."""
         greedy = self.search(forward, 1)
-        return Searches(
+        return SearchTraces(
             greedy, greedy if self.decoding.num_beams == 1 else self.search(forward, self.decoding.num_beams)
         )
 
@@ -178,7 +188,7 @@ class Explained:
         limit = 1.0 if found[0].finished and not self.file.unlike(self.source_ids) else calibration.unusual_limit
         return probability(calibration.weights, [one.score for one in found], limit)
 
-    def rows_of_answer(self, answer: Answer) -> tuple[list[int], list[int]]:
+    def rows_of_answer(self, answer: TraceAnswer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""
         vocabulary = self.file.target_tokenizer.vocabulary
         targets = [*answer.ids, vocabulary.eos_id] if answer.finished else list(answer.ids)
@@ -248,16 +258,16 @@ class Explained:
             tokens[position] = replace(tokens[position], input=name)
         return tokens
 
-    def vocabularies(self, *, can_split: bool) -> dict[Side, Vocabulary]:
+    def vocabularies(self, *, can_split: bool) -> dict[Side, TraceVocabulary]:
         """The two vocabularies, without the labels of their axes; with what splits a text into subwords or without."""
         left_out = {"pieces", "sentencepiece"} | (set() if can_split else {"merges", "scores"})
-        found: dict[Side, Vocabulary] = {}
+        found: dict[Side, TraceVocabulary] = {}
         for side in get_args(Side):
             tokenizer = self._tokenizer(side)
             seen = self.file.seen.to_json() if self.file.seen and side == "source" else {}
             saved = {name: value for name, value in tokenizer.to_dict().items() if name not in left_out}
             axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
-            found[side] = Vocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
+            found[side] = TraceVocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
         return found
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:

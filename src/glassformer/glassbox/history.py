@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -14,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
 from glassformer.glassbox.explained import Explained
-from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, Training, Validation
+from glassformer.glassbox.run_records import CheckpointAnswer, Errors, HistoryPoint, TrainingRecord, Validation
 from glassformer.glassbox.whatif import Edits
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.rundirectory import RunDirectory
@@ -26,7 +27,7 @@ MAX_CHECKPOINTS = 12
 Kind = TypeVar("Kind")
 
 
-def training_of(folder: Path, explained: Explained) -> Training | None:
+def training_of(folder: Path, explained: Explained) -> TrainingRecord | None:
     """The history of a run, and the text translated by each checkpoint, thinned out; None if there is no history.
 
     Raises RunError for a damaged history (it names the line) and for a checkpoint without a step in its name,
@@ -40,7 +41,7 @@ def training_of(folder: Path, explained: Explained) -> Training | None:
     validated = [_take(Validation, event, run.history) for event in events if event.kind == "validated"]
     paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
     checkpoints = [_answer_of(run.step_of(path), _checkpoint(path, explained), explained) for path in paths]
-    return Training(_thin(progress, MAX_EVENTS), validated, checkpoints)
+    return TrainingRecord(_thin(progress, MAX_EVENTS), validated, checkpoints)
 
 
 def errors_of(folder: Path) -> Errors | None:
@@ -81,10 +82,16 @@ def _take(kind: type[Kind], event: HistoryEvent, path: Path) -> Kind:
         if name != "step" and isinstance(value, float) and not math.isfinite(value):
             given[name] = None
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
+        taken: Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("history", f"{path}, line {event.line}", f"{place}: {got}", expected) from None
+    return taken
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _thin(items: Sequence[Kind], limit: int) -> list[Kind]:

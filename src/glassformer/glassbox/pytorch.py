@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from glassformer.glassbox.forward import ForwardPass, Ids
-from glassformer.glassbox.schema import Check
+from glassformer.glassbox.schema import TraceCheck
 from glassformer.paper.model import padded
 from glassformer.paper.reference import Array
 from glassformer.storage.weights import build_model
@@ -14,7 +14,7 @@ from glassformer.storage.weights import build_model
 RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 
 
-def check_logits(forward: ForwardPass, fed: Ids, recorded: Array) -> Check:
+def check_logits(forward: ForwardPass, fed: Ids, recorded: Array) -> TraceCheck:
     """The recorded logits `[T V]` against those of the model as it translates, within 1e-5 relative + 1e-4."""
     model = build_model(forward.file)
     with torch.inference_mode():
@@ -24,4 +24,4 @@ def check_logits(forward: ForwardPass, fed: Ids, recorded: Array) -> Check:
     allowed = RELATIVE * np.abs(recorded) + ABSOLUTE
     worst = np.unravel_index(np.argmax(difference / allowed), difference.shape)
     largest, tolerance = float(difference[worst]), float(allowed[worst])
-    return Check(largest, tolerance, largest <= tolerance, "PyTorch in float32")
+    return TraceCheck(largest, tolerance, largest <= tolerance, "PyTorch in float32")

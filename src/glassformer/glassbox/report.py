@@ -1,8 +1,8 @@
 """The page: as one HTML file with a trace in it, or as it is served.
 
-Its modules import each other by bare names ("glassbox/trace.js"), which an import map resolves to paths on a server
-and to data: URLs in a file. In both, a content security policy forbids any other source, and HTML that is made from
-text (`require-trusted-types-for`).
+Its modules import each other by bare names ("glassbox/model/trace.js"), which an import map resolves to paths on a
+server and to data: URLs in a file. In both, a content security policy forbids any other source, and HTML that is made
+from text (`require-trusted-types-for`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trus
 
 
 @dataclass(frozen=True)
-class Report:
+class WrittenReport:
     """A written file. `has_weights`: whether the page can apply edits; `left_out`: the parts that it does not have."""
 
     path: Path
@@ -36,7 +36,7 @@ class Report:
     left_out: tuple[str, ...] = ()
 
 
-def write_report(trace: Trace, path: str | Path) -> Report:
+def write_report(trace: Trace, path: str | Path) -> WrittenReport:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
     From a file of more than 20 MB are left out, one after the other until it is smaller: the weights, the tensors that
@@ -63,7 +63,7 @@ def write_report(trace: Trace, path: str | Path) -> Report:
     with atomic(path) as temporary:
         temporary.write_bytes(html)
     has_weights = any(tensor.origin == "weight" for tensor in trace.tensors.values())
-    return Report(path, len(html), has_weights, tuple(left_out))
+    return WrittenReport(path, len(html), has_weights, tuple(left_out))
 
 
 def _fits(trace: Trace) -> bool:

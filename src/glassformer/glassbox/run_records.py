@@ -52,7 +52,7 @@ class CheckpointAnswer(Strict):
 
 
 @dataclass(frozen=True)
-class Training(Strict):
+class TrainingRecord(Strict):
     """The training of the model, from the records of its run directory."""
 
     history: list[HistoryPoint]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from glassformer.errors import ModelFileError, first_fault
-from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, Training
+from glassformer.glassbox.run_records import Errors, HeadEffects, Strict, TrainingRecord
 from glassformer.storage.files import shown
 
 FORMAT: Literal["glassformer-trace/1"] = "glassformer-trace/1"
@@ -112,7 +112,7 @@ class Tokens(Strict):
 
 
 @dataclass(frozen=True)
-class Vocabulary(Strict):
+class TraceVocabulary(Strict):
     """The pieces of a side are the labels of `axis`; `counts` is empty if the model file has none.
 
     `specials` are the ids of "pad", "bos", "eos" and, if there is one, "unk", however they are written. `inputs` are
@@ -220,7 +220,7 @@ class Node(Strict):
 
 
 @dataclass(frozen=True)
-class Answer(Strict):
+class TraceAnswer(Strict):
     """An answer of a search. `node` is its last token; `ids` are without `<bos>` and `<eos>`."""
 
     node: int
@@ -232,7 +232,7 @@ class Answer(Strict):
 
 
 @dataclass(frozen=True)
-class Search(Strict):
+class SearchTrace(Strict):
     """A search: the 2·`num_beams` best candidates of each step, pruned ones too. `answers` are ranked, best first.
 
     `forced` are the ids of a prefix that the answer had to start with. `encoder_runs` is 1.
@@ -245,16 +245,16 @@ class Search(Strict):
     encoder_runs: int
     decoder_runs: int
     nodes: list[Node]
-    answers: list[Answer]
+    answers: list[TraceAnswer]
     stopped: str
 
 
 @dataclass(frozen=True)
-class Searches(Strict):
+class SearchTraces(Strict):
     """Greedy search, and the beam search whose best answer the tensors belong to."""
 
-    greedy: Search
-    beam: Search
+    greedy: SearchTrace
+    beam: SearchTrace
 
 
 @dataclass(frozen=True)
@@ -286,13 +286,13 @@ class Evidence(Strict):
 class Outputs(Strict):
     """One search before and after the edits. `first_changed_step` counts from 0; None: the same tokens."""
 
-    before: Answer
-    after: Answer
+    before: TraceAnswer
+    after: TraceAnswer
     first_changed_step: int | None
 
 
 @dataclass(frozen=True)
-class Difference(Strict):
+class TraceDifference(Strict):
     """What the edits changed. `largest`: per tensor, with the decoder fed the answer from before the edits."""
 
     greedy: Outputs
@@ -301,7 +301,7 @@ class Difference(Strict):
 
 
 @dataclass(frozen=True)
-class Check(Strict):
+class TraceCheck(Strict):
     """The `largest` difference between the logits of the trace and those of the PyTorch model, against its tolerance.
 
     `passed` is None if they cannot be compared; `note` says why, or what was compared.
@@ -325,17 +325,17 @@ class Trace(Strict):
     target: str | None
     provenance: Provenance
     tokens: Tokens
-    vocabularies: dict[Literal["source", "target"], Vocabulary]
+    vocabularies: dict[Literal["source", "target"], TraceVocabulary]
     axes: dict[str, Axis]
     tensors: dict[str, Tensor]
     steps: list[Step]
     predictions: dict[str, list[Prediction]]
-    search: Searches
+    search: SearchTraces
     evidence: Evidence | None
     edits: list[str]
-    difference: Difference | None
-    check: Check
-    training: Training | None = None
+    difference: TraceDifference | None
+    check: TraceCheck
+    training: TrainingRecord | None = None
     errors: Errors | None = None
     heads: HeadEffects | None = None
     notices: list[str] = field(default_factory=list)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import counted
-from glassformer.glassbox.schema import Answer, Node, NodeState, Search
+from glassformer.glassbox.schema import Node, NodeState, SearchTrace, TraceAnswer
 from glassformer.paper.search import Extensions, SearchConstraints, beam_search, length_penalty, rank_key
 from glassformer.paper.search.constraints import Step
 
@@ -28,13 +28,13 @@ def search(
     num_beams: int,
     alpha: float,
     n_best: int = 1,
-) -> Search:
+) -> SearchTrace:
     """The search of one sentence, with the 2·`num_beams` best candidates of each step.
 
     `constraints.prefixes` has the forced prefix, if there is one.
     """
     n_best = min(n_best, num_beams)
-    record = _Record(token_text, constraints.eos_id, alpha)
+    record = _StepRecord(token_text, constraints.eos_id, alpha)
     beam_search(
         *(step, state, 1, constraints), num_beams=num_beams, alpha=alpha, n_best=n_best, observe=record.add_candidates
     )
@@ -50,7 +50,7 @@ def search(
         stopped, ended = "every hypothesis is finished", finished
     for node in live:
         record.set_reason(node, f"still live when the search stopped: {stopped}")
-    return Search(
+    return SearchTrace(
         num_beams=num_beams,
         length_alpha=alpha,
         max_new_tokens=constraints.max_new_tokens,
@@ -63,7 +63,7 @@ def search(
     )
 
 
-class _Record:
+class _StepRecord:
     """All candidates of a search as nodes, and those of the last step, which are numbered as its hypotheses."""
 
     def __init__(self, token_text: Callable[[int], str], eos_id: int, alpha: float) -> None:
@@ -119,7 +119,9 @@ class _Record:
         return ids[::-1]
 
 
-def _answers(record: _Record, ended: Sequence[Node], decode: Callable[[Sequence[int]], str]) -> Iterator[Answer]:
+def _answers(
+    record: _StepRecord, ended: Sequence[Node], decode: Callable[[Sequence[int]], str]
+) -> Iterator[TraceAnswer]:
     """All answers, best first: finished ones, and those that the limit cut off."""
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
     for position, node in enumerate(ranked):
@@ -127,4 +129,4 @@ def _answers(record: _Record, ended: Sequence[Node], decode: Callable[[Sequence[
         behind = f", {ranked[0].rank_score - node.rank_score:.3g} behind the best" if position else ""
         end = "finished" if is_finished else "cut off"
         record.set_reason(node, f"{end}, answer {position + 1} of {len(ranked)}{behind}")
-        yield Answer(node.id, decode(ids), ids, node.sum, node.rank_score, is_finished)
+        yield TraceAnswer(node.id, decode(ids), ids, node.sum, node.rank_score, is_finished)

@@ -23,16 +23,16 @@ from glassformer.glassbox.forward import ForwardPass, Ids
 from glassformer.glassbox.history import errors_of, training_of
 from glassformer.glassbox.recorder import Recorder
 from glassformer.glassbox.schema import (
-    Check,
-    Difference,
     Evidence,
     Outputs,
     Prediction,
-    Search,
-    Searches,
+    SearchTrace,
+    SearchTraces,
     Tensor,
     Tokens,
     Trace,
+    TraceCheck,
+    TraceDifference,
 )
 from glassformer.glassbox.whatif import Edit, Edits
 from glassformer.inference.translator import Source, Translator
@@ -124,12 +124,12 @@ def explain(
     )
 
 
-def _check(forward: ForwardPass, fed: Ids, recorder: Recorder) -> Check:
+def _check(forward: ForwardPass, fed: Ids, recorder: Recorder) -> TraceCheck:
     """The logits, compared with those of the PyTorch model."""
     if not forward.edits.supported_by_pytorch:
-        return Check(0.0, 0.0, None, "only the reference supports these edits")
+        return TraceCheck(0.0, 0.0, None, "only the reference supports these edits")
     if not has_pytorch():
-        return Check(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
+        return TraceCheck(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
     from glassformer.glassbox.pytorch import check_logits
 
     return check_logits(forward, fed, recorder.arrays["logits"])
@@ -145,7 +145,7 @@ def _predictions(recorder: Recorder, tokens: Tokens, pieces: Sequence[str]) -> d
     return predictions
 
 
-def _difference(explained: Explained, forward: ForwardPass, after: Searches) -> Difference:
+def _difference(explained: Explained, forward: ForwardPass, after: SearchTraces) -> TraceDifference:
     """What the edits changed: the searches, and each tensor with the decoder fed the answer before the edits."""
     plain = explained.forward(Edits())
     before = explained.searches(plain)
@@ -156,7 +156,7 @@ def _difference(explained: Explained, forward: ForwardPass, after: Searches) -> 
         for name, array in one.items()
         if np.shape(other[name]) == np.shape(array)
     }
-    return Difference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
+    return TraceDifference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
 
 
 def _evidence(
@@ -191,7 +191,7 @@ def _prediction(logits: NDArray[np.float64], target: int, pieces: Sequence[str])
     return Prediction(top, rank, margin)
 
 
-def _outputs(before: Search, after: Search) -> Outputs:
+def _outputs(before: SearchTrace, after: SearchTrace) -> Outputs:
     one, other = before.answers[0], after.answers[0]
     tokens = [[*answer.ids, *([-1] if answer.finished else [])] for answer in (one, other)]
     pairs = enumerate(zip_longest(*tokens))

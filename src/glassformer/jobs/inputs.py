@@ -29,7 +29,7 @@ class JobRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Input:
+class JobInput:
     """What a job reads.
 
     `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns

@@ -15,11 +15,11 @@ from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
 from glassformer.inference.translator import Translation, Translator
 from glassformer.jobs.chunks import arriving_chunks, chunks
-from glassformer.jobs.inputs import Input, JobRow
-from glassformer.jobs.layout import Layout
+from glassformer.jobs.inputs import JobInput, JobRow
+from glassformer.jobs.layout import OutputForm
 from glassformer.jobs.output import FileOutput, StreamOutput
-from glassformer.jobs.progress import Progress
-from glassformer.jobs.stream import Search, translate_chunk
+from glassformer.jobs.progress import JobProgress
+from glassformer.jobs.stream import SearchOptions, translate_chunk
 from glassformer.storage.modelfile import ModelFile
 
 GROUP = 4096  # rows that are read again together
@@ -29,7 +29,7 @@ Answered = Generator[tuple[list[JobRow], list[Translation]]]
 """Rows and their answers, in order."""
 OnCount = Callable[[int], None] | None
 """Called with the number of rows that were answered."""
-Workers = Callable[[Chunks, Search, OnCount], Answered]
+Workers = Callable[[Chunks, SearchOptions, OnCount], Answered]
 """Translates the rows of a job: in this process (`here`), or on a cluster (`on_ray.OnRay`)."""
 
 
@@ -39,7 +39,7 @@ def here(translator: Translator) -> Workers:
 
 
 def answer(
-    translator: Translator, rows: Sequence[JobRow], search: Search, on_count: OnCount = None
+    translator: Translator, rows: Sequence[JobRow], search: SearchOptions, on_count: OnCount = None
 ) -> list[Translation]:
     """Return the answers to some rows."""
     sources, names, prefixes = zip(*((row.source, f"row {row.number}", row.prefix) for row in rows), strict=True)
@@ -52,24 +52,26 @@ def answer(
 class Job:
     """Rows of an input, translated to an output, in order: row i of the output answers row i of the input.
 
-    `name` says what the job is (see `Progress.job`), for a job that can be resumed.
+    `name` says what the job is (see `JobProgress.job`), for a job that can be resumed.
     """
 
-    input: Input
+    input: JobInput
     workers: Workers
-    search: Search
-    layout: Layout
+    search: SearchOptions
+    layout: OutputForm
     output: StreamOutput | FileOutput
     name: dict[str, Any] | None = None
 
-    def run(self, opened: OpenRows, resumed: Progress | None = None, on_count: OnCount = None) -> Iterator[Progress]:
+    def run(
+        self, opened: OpenRows, resumed: JobProgress | None = None, on_count: OnCount = None
+    ) -> Iterator[JobProgress]:
         """Translate the rows; yield the progress when a chunk is written. The last one is complete.
 
         `resumed` is that of an interrupted job; its rows are read and compared, and not translated again.
         `on_count` is called with the number of rows that were answered, while a chunk is translated. Raises RunError
         when the job to resume is another one or its input begins otherwise, and when the output cannot be written.
         """
-        progress = resumed or Progress(job=self.name or {})
+        progress = resumed or JobProgress(job=self.name or {})
         with ExitStack() as stack:
             if isinstance(self.output, FileOutput):
                 if resumed is not None:
@@ -89,7 +91,7 @@ class Job:
                 yield progress
             self.output.finish(progress, self.layout)
 
-    def _skip(self, opened: OpenRows, progress: Progress) -> hashlib._Hash:
+    def _skip(self, opened: OpenRows, progress: JobProgress) -> hashlib._Hash:
         """Read the rows that are done; return their SHA-256. Raises RunError when they are not those of before."""
         digest, count = hashlib.sha256(), 0
         done = islice(opened.rows, progress.rows)
@@ -113,7 +115,7 @@ def _add(digest: hashlib._Hash, rows: Sequence[JobRow]) -> None:
 
 
 def describe_job(
-    models: Sequence[ModelFile], search: Search, layout: Layout, opened: OpenRows, prefix: str | None
+    models: Sequence[ModelFile], search: SearchOptions, layout: OutputForm, opened: OpenRows, prefix: str | None
 ) -> dict[str, Any]:
     """Return what must be the same when a job is resumed, as JSON values."""
     return {

@@ -24,7 +24,7 @@ _ONE_LINE = str.maketrans("\r\n", "  ")
 
 
 @dataclass(frozen=True)
-class Layout:
+class OutputForm:
     """The form of the output.
 
     `format` is lines, csv, tsv, jsonl or parquet. `full`: JSON Lines with all that is known of an answer. `kept` are

@@ -13,7 +13,7 @@ from glassformer.errors import GlassformerError, MissingExtraError, RunError
 from glassformer.inference.translator import Translation, Translator
 from glassformer.jobs.inputs import JobRow
 from glassformer.jobs.job import Answered, Chunks, OnCount, answer
-from glassformer.jobs.stream import Search
+from glassformer.jobs.stream import SearchOptions
 from glassformer.storage.modelfile import ModelFile
 
 ROWS = 1024
@@ -37,7 +37,7 @@ class OnRay:
     files: Sequence[ModelFile]
     n_gpus: int = 0
 
-    def __call__(self, chunks: Chunks, search: Search, on_count: OnCount = None) -> Answered:
+    def __call__(self, chunks: Chunks, search: SearchOptions, on_count: OnCount = None) -> Answered:
         """Yield the rows and their answers, in order.
 
         Raises RunError when a task died too often, and the first error of a task.
@@ -47,7 +47,7 @@ class OnRay:
             ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
         worker, files = _Worker(self.load), [ray.put(self.files)]  # in a list, so that only a new process reads it
 
-        def translate_rows(rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
+        def translate_rows(rows: list[JobRow], search: SearchOptions, files: list[Any]) -> _Found:
             return worker.translate(rows, search, files)
 
         task = ray.remote(max_retries=RETRIES, max_calls=0, num_cpus=1, num_gpus=self.n_gpus)(translate_rows)
@@ -80,7 +80,7 @@ class _Worker:
         self._load = load
         self._translator: Translator | None = None
 
-    def translate(self, rows: list[JobRow], search: Search, files: list[Any]) -> _Found:
+    def translate(self, rows: list[JobRow], search: SearchOptions, files: list[Any]) -> _Found:
         try:
             if self._translator is None:
                 self._translator = self._load(load_ray().get(files[0]))

@@ -21,8 +21,8 @@ from typing import BinaryIO
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.jobs.layout import PROBABILITY, Layout
-from glassformer.jobs.progress import Progress
+from glassformer.jobs.layout import PROBABILITY, OutputForm
+from glassformer.jobs.progress import JobProgress
 from glassformer.storage.files import cannot_write, check_path, check_writable, locked, replace_file
 
 PARQUET_ROWS = 65_536  # in a group of a Parquet file
@@ -35,15 +35,15 @@ class StreamOutput:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
-    def append(self, rows: bytes, _progress: Progress) -> None:
+    def append(self, rows: bytes, _progress: JobProgress) -> None:
         """Write rows."""
         self._stream.write(rows)
         self._stream.flush()
 
-    def save(self, _progress: Progress) -> None:
+    def save(self, _progress: JobProgress) -> None:
         """Do nothing: a stream cannot be resumed."""
 
-    def finish(self, _progress: Progress, _layout: Layout | None = None) -> None:
+    def finish(self, _progress: JobProgress, _layout: OutputForm | None = None) -> None:
         """Do nothing: the rows are written."""
 
 
@@ -61,7 +61,7 @@ class FileOutput:
     def _beside(self, suffix: str) -> Path:
         return self._target.with_name(self._target.name + suffix)
 
-    def check(self, *, resume: bool, overwrite: bool) -> Progress | None:
+    def check(self, *, resume: bool, overwrite: bool) -> JobProgress | None:
         """Return the progress to resume, or None for a new job. Raises RunError when neither is possible."""
         check_writable(self.path)
         check_path(self.record)  # the longest of the names
@@ -72,11 +72,11 @@ class FileOutput:
             if not begun:
                 what = "the output is there, and no interrupted job" if exists else "there is no interrupted job"
                 raise RunError(f"{what} to resume", where=str(self.path), hint="leave out --resume")
-            return Progress.load(self.record)
+            return JobProgress.load(self.record)
         if begun and not overwrite:
             with self._locked():  # otherwise the job is not interrupted
                 pass
-            done = Progress.load(self.record).rows
+            done = JobProgress.load(self.record).rows
             raise RunError(
                 "an interrupted job is here; nothing was written",
                 where=str(self.part),
@@ -93,7 +93,7 @@ class FileOutput:
         """Whether this process had the part file open; its rows are otherwise those of another one."""
         return self._file is not None
 
-    def is_finished(self, progress: Progress) -> bool:
+    def is_finished(self, progress: JobProgress) -> bool:
         """Whether the output has its name already, and only the record was not removed."""
         return progress.complete and not self.part.exists()
 
@@ -102,7 +102,7 @@ class FileOutput:
         return locked(self._lock, RunError("another process is writing this output", where=str(self.path), hint=hint))
 
     @contextlib.contextmanager
-    def opened(self, progress: Progress) -> Iterator[None]:
+    def opened(self, progress: JobProgress) -> Iterator[None]:
         """Open the part file at the end of the rows that are done. Raises RunError when another process has it."""
         with self._errors(progress), self._locked():
             # The permissions of a file that is replaced may be narrower than the default.
@@ -120,7 +120,7 @@ class FileOutput:
                 self._file.truncate(progress.n_bytes)
                 yield
 
-    def append(self, rows: bytes, progress: Progress) -> None:
+    def append(self, rows: bytes, progress: JobProgress) -> None:
         """Add rows, compressed as the suffix says. After an error the part file has whole rows only."""
         assert self._file is not None
         rows = compressed(rows, self.path) if rows else b""
@@ -135,13 +135,13 @@ class FileOutput:
                 raise
         progress.n_bytes += len(rows)
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: JobProgress) -> None:
         """Record the rows that were appended as done."""
         with self._errors(progress):
             self._temporary.write_text(progress.to_json(), encoding="utf-8", errors="backslashreplace")
             replace_file(self._temporary, self.record)
 
-    def finish(self, progress: Progress, layout: Layout | None = None) -> None:
+    def finish(self, progress: JobProgress, layout: OutputForm | None = None) -> None:
         """Give the output its name, and remove the record. A Parquet file is written from the rows of JSON Lines."""
         if self._file is not None:
             self._file.close()
@@ -159,7 +159,7 @@ class FileOutput:
         self._temporary.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _errors(self, progress: Progress) -> Iterator[None]:
+    def _errors(self, progress: JobProgress) -> Iterator[None]:
         try:
             yield
         except OSError as error:

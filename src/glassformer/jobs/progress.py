@@ -18,8 +18,8 @@ NAMED = 10
 """How many rows of a kind are named in a warning."""
 
 
-class Rows(BaseModel, extra="forbid"):
-    """Rows of one kind: their number, and the first NAMED of them, each as text."""
+class NamedRows(BaseModel, extra="forbid"):
+    """NamedRows of one kind: their number, and the first NAMED of them, each as text."""
 
     count: NonNegativeInt = 0
     named: list[str] = []
@@ -34,7 +34,7 @@ class Rows(BaseModel, extra="forbid"):
         return ", ".join(self.named) + more
 
 
-class Progress(BaseModel, extra="forbid"):
+class JobProgress(BaseModel, extra="forbid"):
     """The rows of a job that are done.
 
     `job` says what the job is: models, options, columns; all of it must be the same when it is resumed. `digest` is
@@ -48,16 +48,16 @@ class Progress(BaseModel, extra="forbid"):
     n_bytes: NonNegativeInt = 0
     digest: str = ""
     complete: bool = False
-    left_out: Rows = Field(default_factory=Rows)
+    left_out: NamedRows = Field(default_factory=NamedRows)
     held_back: NonNegativeInt = 0
     from_lexicon: NonNegativeInt = 0
-    unfinished: Rows = Field(default_factory=Rows)
-    unlike: Rows = Field(default_factory=Rows)
+    unfinished: NamedRows = Field(default_factory=NamedRows)
+    unlike: NamedRows = Field(default_factory=NamedRows)
     unknown: dict[str, NonNegativeInt] = {}
     unknown_rows: NonNegativeInt = 0
 
     @classmethod
-    def load(cls, path: Path) -> Progress:
+    def load(cls, path: Path) -> JobProgress:
         """Read a record. Raises RunError for one that cannot be read or is not valid."""
         try:
             return cls.model_validate_json(path.read_bytes(), strict=True)

@@ -15,12 +15,12 @@ from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.translator import Translator
-from glassformer.jobs.inputs import Input
+from glassformer.jobs.inputs import JobInput
 from glassformer.jobs.job import Job, describe_job, here
-from glassformer.jobs.layout import Layout, choose_format, free_name
+from glassformer.jobs.layout import OutputForm, choose_format, free_name
 from glassformer.jobs.output import FileOutput, StreamOutput
-from glassformer.jobs.progress import Progress
-from glassformer.jobs.stream import Search
+from glassformer.jobs.progress import JobProgress
+from glassformer.jobs.stream import SearchOptions
 from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.storage.files import cannot_write, is_device
 from glassformer.storage.modelfile import ModelFile, each_model
@@ -39,11 +39,11 @@ def choose_input(
     data: dict[str, Any] | None = None,
     ledger: bool = False,
     **more: Any,
-) -> Input:
+) -> JobInput:
     """Return the input of a model: a table where a column is named, plain lines otherwise.
 
     A model with several inputs takes its first column by the name that it has in the model. `data` and `more` are
-    fields of DataSettings and of Input. `ledger`: there is one, and damaged rows are left empty and listed in it.
+    fields of DataSettings and of JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
     is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
@@ -58,7 +58,7 @@ def choose_input(
         )
     if column is None and (data or ledger):
         raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")
-    return Input(
+    return JobInput(
         source,
         column,
         inputs=inputs,
@@ -69,7 +69,7 @@ def choose_input(
     )
 
 
-def choose_output(out: Path | None, *, resume: bool, overwrite: bool) -> tuple[FileOutput | None, Progress | None]:
+def choose_output(out: Path | None, *, resume: bool, overwrite: bool) -> tuple[FileOutput | None, JobProgress | None]:
     """Return the file to write, or None for a stream, and the progress of an interrupted job to resume."""
     if out is None or is_device(out):
         if resume:
@@ -94,12 +94,14 @@ def job_output(file: FileOutput | None, out: Path | None, standard_output: Binar
         raise cannot_write(out, error) from None
 
 
-def choose_layout(given: Input, opened: OpenRows, out: Path | None, search: Search, *, full: bool) -> Layout:
+def choose_form(
+    given: JobInput, opened: OpenRows, out: Path | None, search: SearchOptions, *, full: bool
+) -> OutputForm:
     """Return the form of the output: JSON Lines if `full`, or else that of `out` or of the input."""
     form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
     kept = opened.names[len(given.texts) :][: len(given.keep)]
     header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = Layout(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
+    layout = OutputForm(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -127,11 +129,11 @@ def choose_search(
     choices: Path | None,
     lexicon: str | None,
     **more: Any,
-) -> Search:
-    """Return how texts are translated; `lexicon` and `choices` are files, `more` are arguments of `Search.of`."""
+) -> SearchOptions:
+    """Return how texts are translated; `lexicon` and `choices` are files, `more` arguments of `SearchOptions.of`."""
     constraint = Constraint.of(must_match, None if choices is None else _lines(choices))
     answers = {} if lexicon is None else _read_lexicon(lexicon, models[0])
-    return Search.of(each_model(models), decoding, constraint=constraint, lexicon=answers, **more)
+    return SearchOptions.of(each_model(models), decoding, constraint=constraint, lexicon=answers, **more)
 
 
 def _lines(path: Path) -> list[str]:
@@ -158,11 +160,11 @@ def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
 
 
 def make_job(
-    given: Input,
+    given: JobInput,
     opened: OpenRows,
     models: Sequence[ModelFile],
-    search: Search,
-    layout: Layout,
+    search: SearchOptions,
+    layout: OutputForm,
     output: Output,
     *,
     device: str = "auto",

@@ -26,7 +26,7 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
     With `alignments` the answers are aligned. With `min_confidence` each has its probability, and one below it is left
@@ -92,7 +92,7 @@ def translate_stream(
     `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
     `Translator.translate`, as are answers and scores.
     """
-    search = Search.of(
+    search = SearchOptions.of(
         translator.model_files,
         (decoding or translator.settings.decoding).override(options),
         min_confidence=min_confidence,
@@ -113,7 +113,7 @@ def translate_stream(
 def translate_chunk(
     translator: Translator,
     texts: Sequence[Source],
-    search: Search,
+    search: SearchOptions,
     names: Sequence[str],
     *,
     prefixes: Sequence[str] | None = None,

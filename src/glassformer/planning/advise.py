@@ -6,6 +6,7 @@ The rules use the pairs alone, never names of data sets or languages.
 from __future__ import annotations
 
 import math
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ COMPOSED = 4  # minimum of composed characters for each of their parts, above wh
 CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
 CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+ONE_FORM_WORDS = 0.25  # minimum of the fraction of target words that are in the source, in texts brought into one form
+SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several targets, in such a table
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
@@ -62,7 +65,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _TableTraits:
     """What the choices of model and training depend on: the kinds of tokens of both sides, and their mean lengths.
 
     `is_open`: strings of characters that are new are frequent. `is_narrow`: few rows of words with tags.
@@ -80,7 +83,7 @@ class _Task:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _SideStatistics:
     """Properties of the texts of one side. `mean` and `longest` are lengths in each kind of token.
 
     `form` is the normalization form for characters: NFD where many characters are composed of a few, as in Korean.
@@ -141,7 +144,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
-    task = _Task(len(pairs), kinds, lengths, is_open, is_narrow)
+    task = _TableTraits(len(pairs), kinds, lengths, is_open, is_narrow)
     choices += _choose_model(task)
     if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
@@ -149,7 +152,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(task, d_model, fixed)
-    choices.append(_choose_metric(task, target.words_per_text))
+    choices.append(_choose_metric(task, sampled, target))
     if task.is_prose:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
@@ -172,7 +175,7 @@ def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
     return [sum(len(one.symbols_of(cell)) for one, cell in row if one.kind == "feature") for row in rows]
 
 
-def _look(texts: Sequence[str]) -> _Side:
+def _look(texts: Sequence[str]) -> _SideStatistics:
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     parts = [unicodedata.normalize("NFD", text) for text in texts]
     n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
@@ -188,7 +191,7 @@ def _look(texts: Sequence[str]) -> _Side:
     }
     mean = {kind: sum(rows) / max(1, len(rows)) for kind, rows in lengths.items()}
     longest = {kind: max(rows, default=0) for kind, rows in lengths.items()}
-    return _Side(
+    return _SideStatistics(
         form="NFD" if is_composed else "NFC",
         why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
         n_types=len(counts),
@@ -210,7 +213,7 @@ def _new_strings(texts: Sequence[str], form: Form) -> float:
 
 
 def _choose_tokens(
-    n_rows: int, pairs: Sequence[Pair], source: _Side, target: _Side
+    n_rows: int, pairs: Sequence[Pair], source: _SideStatistics, target: _SideStatistics
 ) -> tuple[tuple[str, str], list[Choice]]:
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
@@ -269,7 +272,7 @@ def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
     ]
 
 
-def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
+def _choose_subwords(n_rows: int, source: _SideStatistics, target: _SideStatistics) -> list[Choice]:
     n_words = (source.words_per_text + target.words_per_text) * n_rows
     size = min(32_000, max(1_000, 1_000 * 2 ** round(math.log2(n_words / 100_000))))
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
@@ -286,7 +289,7 @@ def _choose_subwords(n_rows: int, source: _Side, target: _Side) -> list[Choice]:
     ]
 
 
-def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list[Choice]:
+def _choose_limits(kinds: tuple[str, str], source: _SideStatistics, target: _SideStatistics) -> list[Choice]:
     """Choose maximum lengths for every row, up to MAX_LENGTH."""
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
@@ -296,7 +299,7 @@ def _choose_limits(kinds: tuple[str, str], source: _Side, target: _Side) -> list
     return choices
 
 
-def _choose_model(task: _Task) -> list[Choice]:
+def _choose_model(task: _TableTraits) -> list[Choice]:
     n_rows, length = task.n_rows, task.lengths[1]
     n_tokens = n_rows * length
     size = f"{n_rows:,} rows of about {length:.0f} target tokens"
@@ -328,13 +331,13 @@ def _choose_model(task: _Task) -> list[Choice]:
     return choices
 
 
-def _batch_tokens(task: _Task, n_tokens: float) -> int:
+def _batch_tokens(task: _TableTraits, n_tokens: float) -> int:
     if task.is_prose or (task.is_narrow and n_tokens > 8_192):
         return 4_096
     return 2_048 if task.kinds == ("words", "words") or n_tokens > 500_000 else 1_024
 
 
-def _advise_steps(task: _Task, n_tokens: float, batches_an_epoch: int) -> int:
+def _advise_steps(task: _TableTraits, n_tokens: float, batches_an_epoch: int) -> int:
     """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
     once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
     if task.is_prose:
@@ -350,7 +353,7 @@ def _advise_steps(task: _Task, n_tokens: float, batches_an_epoch: int) -> int:
     return 100 * math.ceil(steps / 100)
 
 
-def _choose_training(task: _Task, d_model: int, fixed: Callable[[str, Any], Any]) -> list[Choice]:
+def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any], Any]) -> list[Choice]:
     longer, is_prose = max(task.lengths), task.is_prose
     n_tokens = task.n_rows * longer
     budget = _batch_tokens(task, n_tokens)
@@ -385,9 +388,34 @@ def _choose_training(task: _Task, d_model: int, fixed: Callable[[str, Any], Any]
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
 
 
-def _choose_metric(task: _Task, target_words: float) -> Choice:
+def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStatistics) -> Choice:
     if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
-    if target_words < BLEU_WORDS:
-        return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
+    if reason := _one_form(pairs, target):
+        return Choice("training.metric", "exact_match", f"each source has one target, and {reason}")
+    if target.words_per_text < BLEU_WORDS:
+        words = f"{target.words_per_text:.1f} words a target"
+        return Choice("training.metric", "chrf", f"{words}; BLEU counts sequences of four")
     return Choice("training.metric", "bleu", "prose has many right answers")
+
+
+def _one_form(pairs: Sequence[Pair], target: _SideStatistics) -> str:
+    """Return in words why an answer is right or wrong, though it has many words: texts brought into one form; or ""."""
+    targets: dict[str, set[str]] = {}
+    for pair in pairs:
+        targets.setdefault(pair.source, set()).add(pair.target)
+    if sum(len(texts) > 1 for texts in targets.values()) > SEVERAL_TARGETS * len(targets):
+        return ""
+    if target.n_types <= CLOSED_TYPES:
+        return f"targets have {target.n_types:,} different words"
+    n_words = n_taken = 0
+    for pair in pairs:
+        source, words = set(_bare_words(pair.source)), _bare_words(pair.target)
+        n_words, n_taken = n_words + len(words), n_taken + sum(word in source for word in words)
+    share = n_taken / max(1, n_words)
+    return f"{share:.0%} of its words are in the source" if share >= ONE_FORM_WORDS else ""
+
+
+def _bare_words(text: str) -> list[str]:
+    """Return the words of a text without case, and without punctuation at their ends."""
+    return [word.strip(string.punctuation) for word in text.casefold().split()]

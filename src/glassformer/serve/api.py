@@ -31,7 +31,7 @@ from glassformer.serve.bodies import (
     answer_json,
 )
 from glassformer.serve.limits import BodyLimit, KnownHosts, RequestError, error_response
-from glassformer.serve.observe import Metrics, Observed
+from glassformer.serve.observe import Observed, ServerMetrics
 from glassformer.serve.reference import reference_html
 from glassformer.serve.served import Models, Served
 
@@ -55,7 +55,7 @@ def create_app(*served: Served, hosts: Sequence[str] = LOCAL, origins: Sequence[
         generate_unique_id_function=lambda route: route.name,
     )
     app.state.models = models
-    metrics = Metrics(worker)
+    metrics = ServerMetrics(worker)
     _handle_errors(app)
     _serve_models(app, models)
     _serve_traces(app, models)
@@ -75,7 +75,7 @@ def create_app(*served: Served, hosts: Sequence[str] = LOCAL, origins: Sequence[
     return app
 
 
-def _serve_state(app: FastAPI, models: Models, metrics: Metrics) -> None:
+def _serve_state(app: FastAPI, models: Models, metrics: ServerMetrics) -> None:
     @app.get("/v1/health")
     async def health() -> Health:
         """Return that the server is running."""

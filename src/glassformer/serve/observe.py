@@ -37,7 +37,7 @@ METHODS = {"GET", "HEAD", "OPTIONS", "POST"}
 _ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
-class Metrics:
+class ServerMetrics:
     """The metrics of one server, in a registry of its own."""
 
     def __init__(self, worker: Worker) -> None:
@@ -83,7 +83,7 @@ class Observed:
     traceback, and answered with 500.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, routes: Iterable[object]) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, routes: Iterable[object]) -> None:
         self.app, self.metrics = app, metrics
         self._start, self._numbers = secrets.token_hex(8), itertools.count(1)
         self.routes = frozenset(getattr(route, "path", "") for route in routes)

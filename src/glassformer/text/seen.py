@@ -4,7 +4,7 @@
     Seen(n, bits, longest).unlike(ids, tokenizer)    "no text of the training begins with “202”"; "" where it is alike
 
 The strings have `n` tokens. `bits` is a Bloom filter of them (Bloom 1970): a string of the training always counts as
-seen, and of those that are new a few per cent do. `glassbox/page/seen.js` is the same for the pages.
+seen, and of those that are new a few per cent do. `glassbox/page/model/seen.js` is the same for the pages.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from glassformer.data.batches import Rows
 from glassformer.fast import accelerate
 from glassformer.fast.dropout import drawing_from
 from glassformer.fast.loss import summed_losses
 from glassformer.fast.threads import batch_parts, configure_memory, one_thread, run_apart
 from glassformer.paper.model import Transformer
 from glassformer.settings import Settings
-from glassformer.training.objective import Computation, Rows, TeacherForced
+from glassformer.training.objective import Computation, TeacherForced
 
 
 class Accelerated(Computation):

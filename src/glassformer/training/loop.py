@@ -170,7 +170,7 @@ class Run:
             if is_due or is_time:
                 yield from self._progress()
             if self._meter.skipped_in_a_row >= MAX_SKIPPED:
-                yield restore(self.updater, self.directory, self._load, self._initial_weights)
+                yield restore(position, self.directory, self._go_back)
                 self._meter.skipped_in_a_row = 0
                 reason = None
             elif is_due:
@@ -265,8 +265,12 @@ class Run:
             rate = self.updater.learning_rate
             yield Progress(position.step, position.seconds, epoch=position.epoch, learning_rate=rate, **means)
 
-    def _initial_weights(self) -> Arrays:
-        return get_weights(initial_model(self.prepared, self.planned.start))
+    def _go_back(self) -> None:
+        """Go back to the newest checkpoint, or to the beginning."""
+        if self.processes.from_first(self.directory.resume.exists()):
+            self._load()
+        else:
+            self.updater.begin_again(get_weights(initial_model(self.prepared, self.planned.start)))
 
     def _validate(self) -> Validated:
         """Measure the weights, and make them the model of the run when they are the best so far."""

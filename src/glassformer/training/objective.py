@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from glassformer.data.batches import Rows
 from glassformer.data.corpus import Corpus
 from glassformer.paper.model import Transformer, padded
 from glassformer.settings import Settings, TrainingSettings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

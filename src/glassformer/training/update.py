@@ -9,14 +9,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from glassformer.data.batches import Rows
 from glassformer.data.corpus import Corpus
-from glassformer.errors import RunError, is_out_of_memory
+from glassformer.errors import is_out_of_memory
 from glassformer.paper.model import Transformer
 from glassformer.runtime.devices import autocast, avoid_cudnn
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import Position
-from glassformer.training.objective import Computation, Rows, TeacherForced, learning_rate
+from glassformer.storage.container import Arrays
+from glassformer.storage.weights import set_weights
+from glassformer.training.objective import Computation, TeacherForced, learning_rate
+from glassformer.training.recovery import smaller_limit, split_rows
 
 
 class Update(NamedTuple):
@@ -62,6 +66,13 @@ class Updater:
         parts = self.computation.batch_parts
         vars(self.position).update(vars(position), batch_parts=parts and (position.batch_parts or parts))
 
+    def begin_again(self, weights: Arrays) -> None:
+        """Go back to the beginning, with these weights."""
+        set_weights(self.model, weights)
+        self.processes.seed_apart(self.settings.training.seed)
+        self.optimizer.state.clear()
+        self.go_to(Position())
+
     @property
     def learning_rate(self) -> float:
         """The rate of the last update."""
@@ -102,23 +113,20 @@ class Updater:
         """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
         while True:
             shares = [share(rows, self.processes.rank, self.processes.count) for rows in batches]
-            parts = [(part, weight) for rows, weight in shares for part in self._parts(rows)]
+            parts = [
+                (part, weight)
+                for rows, weight in shares
+                for part in split_rows(rows, self.corpus, self.position.max_tokens)
+            ]
             try:
                 return [self._forward_backward(rows, n_tokens, weight) for rows, weight in parts]
             except (RuntimeError, MemoryError) as error:  # of which PyTorch's OutOfMemoryError is one
                 if not is_out_of_memory(error):
                     raise
-                largest = max((rows for rows, _ in parts), key=lambda rows: (self._tokens_of(rows), -len(rows)))
-                if len(largest) == 1:
-                    raise RunError(
-                        f"not enough memory on {self.device} for a single row",
-                        where=f"step {self.position.step + 1:,}",
-                        got=f"{self._longest(largest):,} tokens on its longer side",
-                        hint="--set training.recompute=true (needs less memory), a smaller model, or a smaller "
-                        "data.max_source_length and data.max_target_length",
-                    ) from error
-                of_one = max(self._longest(rows) for rows, _ in parts)
-                self.position.max_tokens = max(self._tokens_of(largest) // 2, of_one)
+                rows_of_parts = [rows for rows, _ in parts]
+                self.position.max_tokens = smaller_limit(
+                    rows_of_parts, self.corpus, self.device, self.position.step + 1
+                )
             self.optimizer.zero_grad()  # a part of the gradient may be there already
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -139,23 +147,6 @@ class Updater:
             packed = TeacherForced.of(self.corpus, rows, self.device)
             smoothed, plain = self.computation.summed_losses(packed, training.label_smoothing)
         return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight
-
-    # Memory
-
-    def _parts(self, rows: Rows) -> list[Rows]:
-        """Split the rows of a batch so that no part has more than `max_tokens`, but for a single row."""
-        limit = self.position.max_tokens
-        if limit is None or len(rows) == 1 or self._tokens_of(rows) <= limit:
-            return [rows]
-        half = len(rows) // 2
-        return self._parts(rows[:half]) + self._parts(rows[half:])
-
-    def _longest(self, rows: Rows) -> int:
-        return int(max(self.corpus.source.lengths[rows].max(), self.corpus.target.lengths[rows].max()))
-
-    def _tokens_of(self, rows: Rows) -> int:
-        """Return the padded tokens of the longer side of some rows, which training.batch_tokens limits in a batch."""
-        return len(rows) * self._longest(rows)
 
 
 def share(rows: Rows, rank: int, count: int) -> tuple[Rows, float]:

@@ -40,7 +40,7 @@ BEST_VALIDATION = "the best validation"
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """A measurement: plain loss in nats per target token, value of the metric, some translations, the wrong ones.
 
     `gold` of a translation is the nearest of the references of its source.
@@ -75,14 +75,14 @@ class Validator:
         """The held-out sources with all their targets."""
         return group_by_source(self.prepared.valid_pairs)
 
-    def is_better(self, measured: Measured, value: float | None, loss: float | None) -> bool:
+    def is_better(self, measured: Measurement, value: float | None, loss: float | None) -> bool:
         """Whether the metric is better than `value`, or equal and the loss below `loss`; True when either is None."""
         if value is None or loss is None:
             return True
         sign = 1 if higher_is_better(self.metric) else -1
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
 
-    def measure(self, *, as_used: bool = False) -> Measured:
+    def measure(self, *, as_used: bool = False) -> Measurement:
         """Measure on a sample of the held-out items or, with `as_used`, on all with the decoding settings of the model.
 
         Without held-out rows, the loss is that of training rows. When the loss is not finite, nothing is translated.
@@ -94,7 +94,7 @@ class Validator:
             n_scored, n_searched = len(corpus), len(items)
         loss = self._loss(corpus, spread(len(corpus), n_scored))
         if not math.isfinite(loss):
-            return Measured(loss, math.nan, ())
+            return Measurement(loss, math.nan, ())
         decoding = settings.decoding if as_used else DecodingSettings(num_beams=settings.training.validate_beams)
         translated = [items[i] for i in spread(len(items), N_SAMPLES if self.metric == "loss" else n_searched).tolist()]
         tokenizer = prepared.source_tokenizer
@@ -109,12 +109,12 @@ class Validator:
         ]
         errors = {"rows": len(translated), "wrong": len(wrong), "examples": wrong[:MAX_ERRORS]}
         if self.metric == "loss":
-            return Measured(loss, loss, tuple(samples[:N_SAMPLES]), errors)
+            return Measurement(loss, loss, tuple(samples[:N_SAMPLES]), errors)
         references = [item.references for item in translated]
         value = quick_metric(self.metric, answers, references, prepared.target_tokenizer.split)
-        return Measured(loss, value, tuple(samples[:N_SAMPLES]), errors)
+        return Measurement(loss, value, tuple(samples[:N_SAMPLES]), errors)
 
-    def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measured:
+    def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measurement:
         """Measure other weights, as `measure` does; the model has its own ones afterwards."""
         model = self.computation.model
         current_weights = get_weights(model)
@@ -143,7 +143,7 @@ class Validator:
             metrics = metrics.model_copy(update={"n_sources": measured.errors.get("rows")})
         return weights, metrics.model_copy(update={"chosen": chosen, "value": measured.value}), measured.errors
 
-    def metrics_of(self, measured: Measured, step: int) -> Metrics:
+    def metrics_of(self, measured: Measurement, step: int) -> Metrics:
         """Return the record for the model file of weights after `step` updates."""
         rows: Literal["training", "validation"] = "training" if self.prepared.valid is None else "validation"
         n_sources = {} if self.metric == "loss" else {"n_sources": measured.errors.get("rows")}

@@ -17,7 +17,7 @@ from glassformer.glassbox.run_records import (
     HeadEffect,
     HeadEffects,
     HistoryPoint,
-    Training,
+    TrainingRecord,
     Validation,
 )
 from glassformer.glassbox.schema import Trace
@@ -200,7 +200,7 @@ def trained(trace: Trace) -> Trace:
     ]
     history = [HistoryPoint(step, 4 / step, 0.001, 1.0) for step in range(1, 101)]
     validations = [Validation(step, 3 / step, "exact_match", step / 100) for step in (10, 50, 100)]
-    return replace(trace, training=Training(history, validations, checkpoints))
+    return replace(trace, training=TrainingRecord(history, validations, checkpoints))
 
 
 def attentions(trace: Trace) -> list[str]:

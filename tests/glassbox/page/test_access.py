@@ -68,31 +68,3 @@ def test_an_open_page_computes_nothing_while_nobody_changes_it(window: Any, trac
                 break
         assert work() == before, panel
     session.detach()
-
-
-def test_the_keyboard_alone_suffices(window: Any, trace: Trace) -> None:
-    window.open(trace)
-    focused = "return document.activeElement.matches(given)"
-
-    def tab_to(selector: str) -> None:
-        for _ in range(300):
-            window.page.keyboard.press("Tab")
-            if window.run(focused, selector):
-                return
-        raise AssertionError(f"Tab does not reach {selector}")
-
-    tab_to("[data-key='group-Model']")
-    window.page.keyboard.press("Enter")
-    assert window.text("h1") == "Tokens"
-    tab_to(".tab[data-panel='attention']")
-    window.page.keyboard.press("Enter")
-    assert window.text("h1") == "Attention"
-    assert window.run(focused, ".tab[data-panel='attention']")
-    tab_to("[data-stage='decoder.1.cross.scores'] td[data-cell]")
-    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight"):
-        window.page.keyboard.press(key)
-    assert window.run(focused, "td[data-cell='0,2,1']")
-    assert window.value == float(trace.array("decoder.1.cross.scores")[0, 2, 1])
-    tab_to("[data-key='input-decoder.1.cross.keys']")
-    window.page.keyboard.press("Enter")
-    assert window.text("h1") == "Q, K, V"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from glassformer.glassbox.report import report_html, without_weights
+from glassformer.glassbox.report import report_html
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.planning.grow import grow_model
@@ -78,17 +77,6 @@ def test_a_page_with_a_wide_beam_explains_other_texts_with_it(window: Any, case:
     window.page.wait_for_selector("dd:has-text('gab')")
     assert window.page.locator(".notice").count() == 0
     assert window.page.input_value("[name=beams]") == "23"
-
-
-def test_a_file_that_cannot_open_another_text_says_why(window: Any, trace: Trace) -> None:
-    window.open(without_weights(trace))
-    assert "does not include the weights" in window.text("#ask")
-    document = json.loads(trace.dumps())
-    for vocabulary in document["vocabularies"].values():
-        vocabulary["tokenizer"]["kind"] = "sentencepiece"
-    window.open(document)
-    assert "cannot split text into SentencePiece" in window.text("#ask")
-    assert window.page.locator("[name=text]").count() == 0
 
 
 def test_characters_that_the_model_does_not_know_are_said(window: Any, trace: Trace) -> None:

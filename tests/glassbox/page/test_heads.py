@@ -39,8 +39,8 @@ def test_tiles_have_the_kind_and_entropy_of_the_weights_their_axes_and_the_lit_t
 
 def test_every_kind_is_found_where_it_is(window: Any, trace: Trace) -> None:
     window.open(trace, "heads")
-    find = """const { kindOf } = await import('glassbox/headkinds.js');
-    const { named } = await import('glassbox/numbers.js');
+    find = """const { kindOf } = await import('glassbox/model/headkinds.js');
+    const { named } = await import('glassbox/core/numbers.js');
     const rows = given.weights.length, columns = given.weights[0].length;
     const x = named(['target', 'source_key'], [rows, columns], Float64Array.from(given.weights.flat()));
     return kindOf(x, given.isCross, [...'abca'], [...'cabx']).kind;"""

@@ -16,7 +16,7 @@ from tests.export.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
-ALL_NUMBERS = """const { Trace } = await import('glassbox/trace.js');
+ALL_NUMBERS = """const { Trace } = await import('glassbox/model/trace.js');
 const trace = new Trace(JSON.parse(document.getElementById('trace').textContent));
 return Object.fromEntries(trace.steps.filter((step) => trace.has(step.output)).map((step) =>
     [step.output, Array.from(trace.get(step.output).numbers)]));"""
@@ -65,8 +65,8 @@ def test_a_model_of_marian_is_recomputed_and_edited_in_the_page(window: Any, imp
     edit = f"token 0={imported.source_tokenizer.tokens([5])[0]}"
     expected = explain(imported, text, edits=[edit], **options)
     found = window.run(
-        """const { Trace } = await import('glassbox/trace.js');
-        const { whatIf } = await import('glassbox/whatif.js');
+        """const { Trace } = await import('glassbox/model/trace.js');
+        const { whatIf } = await import('glassbox/model/whatif.js');
         const trace = whatIf(new Trace(JSON.parse(document.getElementById('trace').textContent)), [given]);
         return [trace.translation, trace.search.beam.answers[0].score, Array.from(trace.get('logits').numbers)];""",
         edit,

@@ -41,8 +41,8 @@ def test_the_terms_of_a_cell_add_up_to_it(window: Any, trace: Trace) -> None:
             continue
         index = [rng.randrange(length) for length in trace.array(step.output).shape]
         found = window.run(
-            """const { Trace } = await import('glassbox/trace.js');
-            const { termsOf } = await import('glassbox/terms.js');
+            """const { Trace } = await import('glassbox/model/trace.js');
+            const { termsOf } = await import('glassbox/views/terms.js');
             globalThis.kept ??= new Trace(JSON.parse(document.getElementById('trace').textContent));
             return termsOf(kept, kept.stepOf.get(given.name), given.index);""",
             {"name": step.output, "index": index},
@@ -63,21 +63,6 @@ def test_a_subword_is_forced_by_a_click(window: Any) -> None:
     window.press(keys[1])
     window.settle()
     assert "--edit 'prefix " in str(window.page.get_attribute("[data-key='copy-command']", "title"))
-
-
-def test_the_tree_has_the_nodes_of_the_contract_and_its_best_path_is_the_translation(window: Any, trace: Trace) -> None:
-    window.open(trace, "search")
-    nodes = trace.search.beam.nodes
-    drawn = window.all(
-        ".node", "[Number(each.dataset.node), ...['best', 'pruned'].map((kind) => each.classList.contains(kind))]"
-    )
-    assert [(number, pruned) for number, _, pruned in drawn] == [(node.id, node.state == "pruned") for node in nodes]
-    best = [nodes[number] for number, is_best, _ in drawn if is_best]
-    assert "".join(node.text for node in best if node.text != "<eos>") == trace.translation
-    window.page.focus(f"[data-node='{best[-1].id}']")
-    assert best[-1].reason in window.text(".so-far")
-    window.page.keyboard.press("Enter")
-    assert window.text("h1") == "Logits"
 
 
 def test_the_mistakes_lab_shows_what_reveals_a_mistake(window: Any, trace: Trace) -> None:

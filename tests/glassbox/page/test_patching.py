@@ -18,8 +18,8 @@ from tests.glassbox.page.conftest import compare
 pytestmark = pytest.mark.browser
 
 MEASURE = """
-const { Trace } = await import('glassbox/trace.js');
-const { Patching } = await import('glassbox/patching.js');
+const { Trace } = await import('glassbox/model/trace.js');
+const { Patching } = await import('glassbox/model/patching.js');
 const base = new Trace(JSON.parse(document.getElementById('trace').textContent));
 const found = new Patching(base, given.words, given.row);
 for (const _ of found.measure());
@@ -158,7 +158,7 @@ def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, tr
 
 
 CHANGES = """
-const { App } = await import('glassbox/app.js');
+const { App } = await import('glassbox/shell/app.js');
 const app = new App(JSON.parse(document.getElementById('trace').textContent));
 await app.edit(given);
 return app.base.names().map((name) => [name, app.changeOf(name)]).filter(([, change]) => change)
@@ -217,8 +217,8 @@ def test_the_parts_of_a_logit_are_what_heads_and_sublayers_add(window: Any, trac
 
 
 def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trace: Trace) -> None:
-    program = """const { Trace } = await import('glassbox/trace.js');
-    const { attribute } = await import('glassbox/attribution.js');
+    program = """const { Trace } = await import('glassbox/model/trace.js');
+    const { attribute } = await import('glassbox/model/attribution.js');
     const trace = new Trace(JSON.parse(given.trace));
     const sum = (parts) => parts.reduce((total, { number }) => total + number, 0);
     return given.cells.map((cell) => sum(attribute(trace, ...cell)));"""
@@ -235,6 +235,7 @@ def test_the_parts_of_a_logit_sum_to_it_in_every_kind_of_model(window: Any, trac
 
 NO_FIT = {
     "hed encoder.0.self 1 off": "cannot read the edit “hed encoder.0.self 1 off”",
+    f"attention decoder.0.cross head 0 row 0 = {'11,' * 40}x": "cannot read the edit “attention",  # at once
     "head encoder.0.self 9 off": "there is no head 9",
     "layer encoder.7 off": "there is no layer encoder.7",
     "token 0=a": "there is no source token 0 that can be edited",
@@ -258,7 +259,7 @@ def test_an_edit_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
     window.settle()
     assert NO_FIT[first] in window.text(".edited .wrong")
     assert window.page.locator(".edited .pill").count() == 0
-    program = """const { App } = await import('glassbox/app.js');
+    program = """const { App } = await import('glassbox/shell/app.js');
     const app = new App(JSON.parse(document.getElementById('trace').textContent));
     await app.edit(given);
     return [app.problem, app.words];"""
@@ -287,10 +288,12 @@ def test_without_a_tokenizer_for_texts_one_token_is_another(window: Any, trace: 
     for vocabulary in document["vocabularies"].values():
         vocabulary["tokenizer"]["kind"] = "sentencepiece"
     window.open(document, "whatif")
-    assert "cannot split text into SentencePiece" in window.text("[aria-label='two texts']")
-    assert window.page.locator("[name=other]").count() == 0
+    for place in ("[aria-label='two texts']", "#ask"):
+        assert "cannot split text into SentencePiece" in window.text(place)
+    assert window.page.locator("[name=other], [name=text]").count() == 0
     window.page.locator("[data-key^='compare-token']").first.click()
     window.page.wait_for_selector(".pill:has-text('token ')")
     window.settle()
     window.open(without_weights(trace), "whatif")
-    assert "does not include the weights" in window.text("#panel")
+    for place in ("#panel", "#ask"):
+        assert "does not include the weights" in window.text(place)

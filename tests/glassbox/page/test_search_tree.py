@@ -21,9 +21,13 @@ def path_of(nodes: list[Node], node: Node) -> list[int]:
     return path
 
 
-def test_log_probability_goes_downwards(window: Any, trace: Trace) -> None:
+def test_the_tree_has_the_nodes_of_the_trace_and_log_probability_goes_downwards(window: Any, trace: Trace) -> None:
     window.open(trace, "search")
     nodes = trace.search.beam.nodes
+    drawn = window.all(".node", "[Number(each.dataset.node), each.classList.contains('pruned')]")
+    assert drawn == [[node.id, node.state == "pruned"] for node in nodes]
+    best = [nodes[number] for number in window.all(".node.best", "Number(each.dataset.node)")]
+    assert "".join(node.text for node in best if node.text != "<eos>") == trace.translation
     dots = dict(window.all(".edge", "[each.dataset.edge, Number(each.querySelector('circle').getAttribute('cy'))]"))
     sums = [nodes[int(number)].sum for number in dots]
     places = list(dots.values())

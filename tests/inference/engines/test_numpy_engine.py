@@ -18,9 +18,9 @@ from glassformer.inference import engines
 from glassformer.inference.engines import Engine, batches, compiled, load_engine, search
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference
+from glassformer.inference.engines.numpy_cached import CACHE_STEPS, NumPyInference
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch_cached import Inference as TorchInference
+from glassformer.inference.engines.torch_cached import NumPyInference as TorchInference
 from glassformer.paper import reference
 from glassformer.paper.model import Transformer
 from glassformer.paper.search import Hypothesis, LogProbs, SearchConstraints
@@ -65,12 +65,12 @@ class _Tokenizer:
         bos_id, eos_id, forbidden_ids = BOS, EOS, (PAD, BOS, UNK)
 
 
-def in_numpy(settings: ModelSettings, weights: dict[str, Any]) -> Inference:
-    return Inference(settings, weights)
+def in_numpy(settings: ModelSettings, weights: dict[str, Any]) -> NumPyInference:
+    return NumPyInference(settings, weights)
 
 
 def compiled_from_c(settings: ModelSettings, weights: dict[str, Any]) -> Compiled:
-    return Compiled(Inference(settings, weights))
+    return Compiled(NumPyInference(settings, weights))
 
 
 class InTorch:
@@ -247,7 +247,7 @@ def test_without_the_compiled_functions_numpy_computes_the_answers(monkeypatch: 
     expected = search(numpy_engine_of(model), sources, GREEDY, 8)
     monkeypatch.setattr(compiled, "library", lambda: None)
     engine = numpy_engine_of(model)
-    assert isinstance(engine.models[0], Inference)
+    assert isinstance(engine.models[0], NumPyInference)
     assert all(map(alike, search(engine, sources, GREEDY, 8), expected))
 
 

@@ -1,8 +1,8 @@
 /** One answer: the text, its probability, and what there is to say about it. */
 
-import { copyButton } from 'glassbox/copy.js';
-import { bdi, el } from 'glassbox/dom.js';
-import { digits, percent } from 'glassbox/numbers.js';
+import { copyButton } from 'glassbox/core/copy.js';
+import { bdi, el } from 'glassbox/core/dom.js';
+import { digits, percent } from 'glassbox/core/numbers.js';
 import { codePoint } from 'glassbox/tokenizer/text.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed

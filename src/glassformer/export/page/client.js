@@ -1,6 +1,6 @@
 /** The worker, as the page sees it: one job at a time, the newest wins. */
 
-import { bytesOf } from 'glassbox/numbers.js';
+import { bytesOf } from 'glassbox/core/numbers.js';
 
 /** The engine as a plain script: from a file, Chromium starts no worker that is a module. */
 function engineScript() {

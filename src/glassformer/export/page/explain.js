@@ -1,10 +1,10 @@
 /** The glass box of one text, in this page: every number behind the answer of the first model, from the weights in the file. */
 
-import { computing } from 'glassbox/ask.js';
-import { drawn, el } from 'glassbox/dom.js';
+import { computing } from 'glassbox/views/ask.js';
+import { drawn, el } from 'glassbox/core/dom.js';
 import { readable } from 'glassbox/tokenizer/source.js';
-import { show } from 'glassbox/view.js';
-import { traceText } from 'glassbox/whatif.js';
+import { show } from 'glassbox/shell/view.js';
+import { traceText } from 'glassbox/model/whatif.js';
 import { Translator } from 'translator/engine.js';
 
 /** Replace the page by the glass box of a source. */

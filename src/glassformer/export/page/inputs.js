@@ -1,7 +1,7 @@
 /** The inputs of a source after the first: a field for each, whose value is that of all lines. */
 
-import { inputField } from 'glassbox/ask.js';
-import { el } from 'glassbox/dom.js';
+import { inputField } from 'glassbox/views/ask.js';
+import { el } from 'glassbox/core/dom.js';
 import { isBlank } from 'glassbox/tokenizer/segmenters.js';
 
 const SEPARATOR = '\x1f';

@@ -1,8 +1,8 @@
 /** Many texts: progress, a table of answers as they are found, and files to download. */
 
-import { bdi, button, el, shown, table, wide } from 'glassbox/dom.js';
-import { download } from 'glassbox/figure.js';
-import { grouped, percent } from 'glassbox/numbers.js';
+import { bdi, button, el, shown, table, wide } from 'glassbox/core/dom.js';
+import { download } from 'glassbox/views/figure.js';
+import { grouped, percent } from 'glassbox/core/numbers.js';
 import { cellsOf, readable } from 'glassbox/tokenizer/source.js';
 import { glassBoxLink, remarks } from 'translator/answers.js';
 

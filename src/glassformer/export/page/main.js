@@ -1,6 +1,6 @@
 /** The page: it translates, or with "?explain=TEXT" in its address it opens the glass box of that text. */
 
-import { drawn, el } from 'glassbox/dom.js';
+import { drawn, el } from 'glassbox/core/dom.js';
 import { Client } from 'translator/client.js';
 import { TranslatorPage } from 'translator/page.js';
 

@@ -1,7 +1,7 @@
 /** The translator: a text or many lines on the left, the answers on the right. */
 
-import { button, el, slider, switchLight } from 'glassbox/dom.js';
-import { grouped } from 'glassbox/numbers.js';
+import { button, el, slider, switchLight } from 'glassbox/core/dom.js';
+import { grouped } from 'glassbox/core/numbers.js';
 import { readLines } from 'glassbox/tokenizer/source.js';
 import { addressOf, answerCard } from 'translator/answers.js';
 import { OtherInputs } from 'translator/inputs.js';

@@ -7,10 +7,10 @@
  * @typedef {{row: number, error: string}} Refused  why there is no answer
  */
 
-import { logSumExp } from 'glassbox/interpreter.js';
-import { CachedDecoder, Model } from 'glassbox/model.js';
-import { lengthPenalty, search } from 'glassbox/search.js';
-import { unlikeWords } from 'glassbox/seen.js';
+import { logSumExp } from 'glassbox/model/interpreter.js';
+import { CachedDecoder, Model } from 'glassbox/model/model.js';
+import { lengthPenalty, search } from 'glassbox/model/search.js';
+import { unlikeWords } from 'glassbox/model/seen.js';
 import { encodeSource, readSource } from 'glassbox/tokenizer/source.js';
 import { TextError, Tokenizer } from 'glassbox/tokenizer/text.js';
 import { probability } from 'translator/probability.js';

@@ -7,9 +7,9 @@
  * @typedef {{name: string, shape: number[], dtype: string, offset: number, scales?: number}} Entry
  */
 
-import { named } from 'glassbox/numbers.js';
+import { named } from 'glassbox/core/numbers.js';
 import { Tokenizer } from 'glassbox/tokenizer/text.js';
-import { Trace } from 'glassbox/trace.js';
+import { Trace } from 'glassbox/model/trace.js';
 
 const WIDTH = { float32: 4, float16: 2, int8: 1 };
 

@@ -1,11 +1,11 @@
 /** The page: reads the trace in the file, or asks the server for one, and shows it. */
 
-import { read } from 'glassbox/address.js';
-import { computing } from 'glassbox/ask.js';
-import { button, drawn, el } from 'glassbox/dom.js';
-import { stopButton } from 'glassbox/result.js';
-import { Server, Stopped } from 'glassbox/server.js';
-import { show } from 'glassbox/view.js';
+import { read } from 'glassbox/shell/address.js';
+import { computing } from 'glassbox/views/ask.js';
+import { button, drawn, el } from 'glassbox/core/dom.js';
+import { stopButton } from 'glassbox/views/result.js';
+import { Server, Stopped } from 'glassbox/core/server.js';
+import { show } from 'glassbox/shell/view.js';
 
 const part = (id) => document.getElementById(id);
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Inference, Layer, Norm, Product, Weights
+from glassformer.inference.engines.numpy_cached import CACHE_STEPS, Layer, Norm, NumPyInference, Product, Weights
 from glassformer.paper.search.log_probs import Extensions, LogProbs
 from glassformer.runtime.compiled import Number, Pointer, load_library
 from glassformer.settings import ModelSettings
@@ -39,18 +39,18 @@ def library() -> Any:
     return load_library("glassformer.inference.engines._compiled", ARGUMENTS)
 
 
-class _Product(ctypes.Structure):
+class _ProductStruct(ctypes.Structure):
     _fields_ = (("panels", Pointer), ("bias", Pointer), ("k", Number), ("n", Number))
 
 
-class _Norm(ctypes.Structure):
+class _NormStruct(ctypes.Structure):
     _fields_ = (("gain", Pointer), ("bias", Pointer))
 
 
-class _Layer(ctypes.Structure):
+class _LayerStruct(ctypes.Structure):
     norms = "norm", "cross_norm", "feed_norm"
     products = "project", "w_o", "query", "cross_out", "w_1", "w_2"
-    _fields_ = (*((name, _Norm) for name in norms), *((name, _Product) for name in products))
+    _fields_ = (*((name, _NormStruct) for name in norms), *((name, _ProductStruct) for name in products))
 
 
 class _Model(ctypes.Structure):
@@ -59,8 +59,8 @@ class _Model(ctypes.Structure):
         *((name, Number) for name in (*numbers, "n_encoder_layers", "n_decoder_layers", "n_words", "wide")),
         ("eps", ctypes.c_double),
         *((name, Pointer) for name in ("source_embedding", "target_embedding", "encoder", "decoder")),
-        *((name, _Norm) for name in ("encoder_norm", "decoder_norm")),
-        *((name, _Product) for name in ("read_memory", "output")),
+        *((name, _NormStruct) for name in ("encoder_norm", "decoder_norm")),
+        *((name, _ProductStruct) for name in ("read_memory", "output")),
         ("copied_ids", Pointer),
     )
 
@@ -70,9 +70,9 @@ def _address(values: Array) -> int:
     return ctypes.addressof(ctypes.c_byte.from_buffer(values.data))
 
 
-def prepare(settings: ModelSettings, weights: Weights) -> Inference | Compiled:
+def prepare(settings: ModelSettings, weights: Weights) -> NumPyInference | Compiled:
     """Prepare a model for search: compiled in float32, in NumPy otherwise."""
-    inference = Inference(settings, weights)
+    inference = NumPyInference(settings, weights)
     return Compiled(inference) if library() and inference.dtype == np.float32 else inference
 
 
@@ -102,7 +102,7 @@ class CompiledLogProbs(LogProbs):
 class Compiled:
     """A trained Transformer in float32, prepared for search, with the weights of `inference`."""
 
-    def __init__(self, inference: Inference) -> None:
+    def __init__(self, inference: NumPyInference) -> None:
         self.settings, self._positions = inference.settings, inference.positions
         self._kept: list[Any] = []  # what the addresses point to
         model = self.settings
@@ -138,56 +138,61 @@ class Compiled:
         self._kept.append(values := np.ascontiguousarray(values, dtype=np.float32))
         return values.ctypes.data
 
-    def _product(self, product: Product | None) -> _Product:
+    def _product(self, product: Product | None) -> _ProductStruct:
         if product is None:
-            return _Product()
+            return _ProductStruct()
         k, n = product.weight.shape
         rest = [(0, -n % PANEL)]
         panels = np.pad(product.weight, [(0, 0), *rest]).reshape(k, -1, PANEL).transpose(1, 0, 2)
         bias = None if product.bias is None else self._keep(np.pad(product.bias, rest))
-        return _Product(self._keep(panels), bias, k, n + rest[0][1])
+        return _ProductStruct(self._keep(panels), bias, k, n + rest[0][1])
 
-    def _norm(self, norm: Norm | None) -> _Norm:
+    def _norm(self, norm: Norm | None) -> _NormStruct:
         if norm is None or norm.centered:
-            return _Norm()
-        return _Norm(self._keep(norm.gain), self._keep(norm.bias))
+            return _NormStruct()
+        return _NormStruct(self._keep(norm.gain), self._keep(norm.bias))
 
     def _layers(self, layers: Sequence[Layer]) -> Any:
-        array = (_Layer * len(layers))()
+        array = (_LayerStruct * len(layers))()
         for to, layer in zip(array, layers, strict=True):
-            for name in _Layer.norms:
+            for name in _LayerStruct.norms:
                 setattr(to, name, self._norm(getattr(layer, name, None)))
-            for name in _Layer.products:
+            for name in _LayerStruct.products:
                 setattr(to, name, self._product(getattr(layer, name, None)))
         self._kept.append(array)
         return array
 
-    def start(self, sources: Sequence[Sequence[int]], _length: int = 0) -> Cache:
+    def start(self, sources: Sequence[Sequence[int]], _length: int = 0) -> CompiledCache:
         """Encode framed sources; return the cache before the first step."""
         lengths = np.array([len(source) for source in sources], dtype=np.int64)
         ids = np.array([token for source in sources for token in source], dtype=np.int64)
-        cache = Cache(lengths, self._memory_width)
+        cache = CompiledCache(lengths, self._memory_width)
         self._encode(ids, lengths.cumsum(), self._positions["source"].until(cache.longest), cache)
         return cache
 
-    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> CompiledCache:
         """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
         lengths = visible.sum(axis=1)
-        cache, positions = Cache(lengths, self._memory_width), self._positions["source"].until(ids.shape[1])
+        cache, positions = CompiledCache(lengths, self._memory_width), self._positions["source"].until(ids.shape[1])
         for row, seen, first in zip(ids, visible, lengths.cumsum() - lengths, strict=True):
             places = np.flatnonzero(seen)
             self._encode(row[places], np.array([len(places)]), positions[places], cache, first)
         return cache
 
     def _encode(
-        self, ids: Int[Array, "I"], ends: Int[Array, "N"], positions: Float[Array, "S D"], cache: Cache, first: int = 0
+        self,
+        ids: Int[Array, "I"],
+        ends: Int[Array, "N"],
+        positions: Float[Array, "S D"],
+        cache: CompiledCache,
+        first: int = 0,
     ) -> None:
         library().glassformer_encode(
             *(self._at, _address(ids), _address(ends), len(ends), positions.ctypes.data),
             *(_address(cache.memory[first:]), cache.room(len(ids) * self._row_width, cache.longest)),
         )
 
-    def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
+    def step(self, last: Int[Array, "N K"], cache: CompiledCache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
         log_probs = np.empty((*last.shape, self._output_width), dtype=np.float32)
         cache.extend(self._past_width)
@@ -200,7 +205,7 @@ class Compiled:
         return log_probs[:, :, : self._n_words]
 
 
-class Cache:
+class CompiledCache:
     """The keys and values of R hypotheses. It is changed in place.
 
     `memory` has what is read of all sources, one after another. `sources` and `past` are addresses: of the memory of

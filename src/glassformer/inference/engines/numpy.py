@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
 from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
 from glassformer.inference.engines.greedy_first import AnswerBatches
-from glassformer.inference.engines.numpy_cached import Inference
+from glassformer.inference.engines.numpy_cached import NumPyInference
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
@@ -37,7 +37,7 @@ CORE_WIDTH = 6  # a hypothesis is planned as so many: smaller batches stay in th
 class NumPyEngine:
     """Searches and scores with a Transformer, or with the mean of the probabilities of several (an ensemble)."""
 
-    def __init__(self, models: Sequence[Inference | Compiled], target: Tokenizer) -> None:
+    def __init__(self, models: Sequence[NumPyInference | Compiled], target: Tokenizer) -> None:
         self.models, vocabulary = models, target.vocabulary
         self.bos_id, self.eos_id, self.forbidden = vocabulary.bos_id, vocabulary.eos_id, vocabulary.forbidden_ids
         limits = [limit for model in models if (limit := model.settings.n_positions) is not None]

@@ -142,7 +142,7 @@ class Layer:
         heads = _softmax(scores) @ value  # [N H S d_v]
         return self.w_o(heads.transpose(0, 2, 1, 3).reshape(len(y), -1))
 
-    def attend_memory(self, y: Float[Array, "NK D"], i: int, cache: Cache) -> Array:
+    def attend_memory(self, y: Float[Array, "NK D"], i: int, cache: NumPyCache) -> Array:
         """Cross-attention of K hypotheses of each of N sentences."""
         keys, values = cache.memory[i]
         query = self.query(y).reshape(len(keys), -1, *keys.shape[1:3])  # [N K H d_k]
@@ -156,7 +156,7 @@ class Layer:
         x = self.add_and_norm(self.norm, x, self.attend, mask, n)
         return self.add_and_norm(self.feed_norm, x, self.feed)
 
-    def step(self, x: Float[Array, "R D"], i: int, cache: Cache) -> Array:
+    def step(self, x: Float[Array, "R D"], i: int, cache: NumPyCache) -> Array:
         """Compute decoder layer i for the newest token of each row."""
 
         def attend(y: Array) -> Array:
@@ -171,7 +171,7 @@ class Layer:
 
 
 @dataclass
-class Cache:
+class NumPyCache:
     """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
     `memory` has, for each layer, the keys [N H d_k S] and values [N H S d_v] of the memory; `mask` [N 1 1 S] is added
@@ -237,7 +237,7 @@ class _Positions:
         return table
 
 
-class Inference:
+class NumPyInference:
     """A trained Transformer, prepared for search. `weights` are the tensors of a model file."""
 
     @np.errstate(all="ignore")  # a search finds what is not finite
@@ -280,13 +280,13 @@ class Inference:
         x: Array = self.embeddings[side][ids].reshape(-1, *table.shape) + table
         return x.reshape(-1, x.shape[2])
 
-    def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
+    def start(self, sources: Sequence[Sequence[int]], length: int) -> NumPyCache:
         """Encode framed sources, padded to `length`; return the cache before the first step."""
         ids = np.array([[*source, *[0] * (length - len(source))] for source in sources])
         lengths = np.array([len(source) for source in sources])
         return self.encode(ids, np.arange(length) < lengths[:, None])
 
-    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> Cache:
+    def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> NumPyCache:
         """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
         (n, length), settings, mask = ids.shape, self.settings, None
         if not visible.all():
@@ -304,9 +304,9 @@ class Inference:
         if settings.copy_mechanism:
             memory.append((read[:, :, value_end:-1], np.where(visible, self.copied_ids[ids], -1)))
         past = [np.empty((n_layers, n, n_heads, CACHE_STEPS, d), dtype=self.dtype) for d in (d_k, d_v)]
-        return Cache(memory, mask, past)
+        return NumPyCache(memory, mask, past)
 
-    def step(self, last: Int[Array, "N K"], cache: Cache) -> Float[Array, "N K V"]:
+    def step(self, last: Int[Array, "N K"], cache: NumPyCache) -> Float[Array, "N K V"]:
         """Feed the last token of every hypothesis and return the log-probabilities of the next one."""
         cache.grow()
         x = self.embed("target", last.ravel(), cache.length, cache.length + 1)

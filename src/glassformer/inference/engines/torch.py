@@ -23,7 +23,7 @@ from glassformer.inference.engines.batches import padded_length, plan_equal_leng
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.searches import Caches, Searches
 from glassformer.inference.engines.tensors import TensorLogProbs
-from glassformer.inference.engines.torch_cached import Inference
+from glassformer.inference.engines.torch_cached import TorchInference
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.model import Transformer, padded
 from glassformer.paper.search import Guide, LogProbs, SearchConstraints, check_token_scores
@@ -93,11 +93,11 @@ class TorchEngine:
                 yield dict(zip(batch, answers, strict=True))
 
     @functools.cached_property
-    def _prepared(self) -> list[Inference]:
+    def _prepared(self) -> list[TorchInference]:
         """The models, prepared for search."""
         dtype = torch.bfloat16 if resolve_precision(self.device, self.precision) == "bfloat16" else torch.float32
         with torch.inference_mode():
-            return [Inference(model, dtype) for model in self.models]
+            return [TorchInference(model, dtype) for model in self.models]
 
     @torch.inference_mode()
     def start(self, sources: Sequence[Sequence[int]]) -> Caches:

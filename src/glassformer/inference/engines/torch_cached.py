@@ -112,7 +112,7 @@ class _Layer:
         read = (layout.pad(product(memory)) for product in self.keys_values)
         return [x.view(*x.shape[:2], self.n_heads, -1) for x in read]
 
-    def step(self, x: Tensor, i: int, cache: Cache) -> Tensor:
+    def step(self, x: Tensor, i: int, cache: TorchCache) -> Tensor:
         """Compute decoder layer i for the newest token of each row: x [R D] is its residual stream."""
 
         def attend(y: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class _Layer:
 
 
 @dataclass
-class Cache:
+class TorchCache:
     """The keys and values of K hypotheses of each of N sentences. It is changed in place.
 
     `memory` has, for each layer, the keys and values of the memory, [N S H d] each, and after the last one the keys
@@ -155,7 +155,7 @@ class Cache:
         if self.length == len(self.past[0]):
             self.past = [torch.cat((past, past.new_empty((CACHE_STEPS, *past.shape[1:])))) for past in self.past]
 
-    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> Cache:
+    def select(self, rows: Int[NDArray[Any], "N2 K2"]) -> TorchCache:
         """Keep the hypotheses `rows`, numbered 0 … R-1; each line of `rows` belongs to one sentence."""
         device, n_rows, n_sentences = self.past[0].device, self.past[0].shape[2], len(self.memory[0][0])
         hypotheses, sentences = rows.flatten(), rows[:, 0] // (n_rows // n_sentences)
@@ -169,7 +169,7 @@ class Cache:
         return self
 
 
-class Inference:
+class TorchInference:
     """A trained Transformer, prepared for search in one precision. Later changes of the model do not change it."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
@@ -189,7 +189,7 @@ class Inference:
             self.copy_keys = _Product(dtype, model.copy_mechanism.w_k, scales=[self.settings.d_model**-0.5])
             self.copied_ids = model.copy_mechanism.target_ids.clone()
 
-    def start(self, sources: Sequence[Sequence[int]], length: int) -> Cache:
+    def start(self, sources: Sequence[Sequence[int]], length: int) -> TorchCache:
         """Encode framed sources, padded to `length` for attention; return the cache before the first step."""
         device = self.source_embedding.device
         layout = TokenLayout.of(torch.tensor([len(source) for source in sources]), length, device)
@@ -209,9 +209,9 @@ class Inference:
             read.append([layout.pad(self.copy_keys(memory)), copied])
         shape = CACHE_STEPS, len(self.decoder), len(sources)
         past = [torch.empty((*shape, *x.shape[2:]), device=device) for x in read[0]]
-        return Cache(read, mask, past)
+        return TorchCache(read, mask, past)
 
-    def step(self, last: Int[Tensor, "N K"], cache: Cache) -> Float[Tensor, "N K V"]:
+    def step(self, last: Int[Tensor, "N K"], cache: TorchCache) -> Float[Tensor, "N K V"]:
         """Feed the last token of every hypothesis and return the logits of the next one; the cache grows by it."""
         cache.grow()
         position = self.positions[1](cache.length + 1)[-1]

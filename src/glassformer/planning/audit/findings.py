@@ -20,7 +20,7 @@ _QUOTED = 120  # characters of a text in an example
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleRow:
     """One row that a finding is about: its number as in the ledger, its texts (shortened), and what is wrong with it.
 
     `source` and `target` are empty for a row that was not kept.
@@ -33,7 +33,7 @@ class Example:
     note: str = ""
 
     @classmethod
-    def of(cls, table: Table, index: int, note: str) -> Example:
+    def of(cls, table: Table, index: int, note: str) -> ExampleRow:
         """Return the example of kept pair `index` (from 0) of a table."""
         pair = table.pairs[index]
         source, target = (shortened(text, _QUOTED) for text in (readable(pair.source, table.inputs), pair.target))
@@ -56,7 +56,7 @@ class Finding:
     text: str
     advice: str
     option: str | None
-    examples: tuple[Example, ...]
+    examples: tuple[ExampleRow, ...]
 
     @property
     def severity(self) -> str:
@@ -109,7 +109,7 @@ def about_rows(
     """
     if rows:
         n_rows, total = count or len(rows), len(table.pairs)
-        examples = tuple(Example.of(table, row, note(row)) for row in rows[:N_EXAMPLES])
+        examples = tuple(ExampleRow.of(table, row, note(row)) for row in rows[:N_EXAMPLES])
         yield Finding(kind, table.path, side, n_rows, total, rows_that(n_rows, total, text), advice, option, examples)
 
 

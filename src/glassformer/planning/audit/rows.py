@@ -14,7 +14,15 @@ from glassformer.data.ledger import CLEANED, Fault
 from glassformer.data.tables import Pair, Table
 from glassformer.errors import counted, shortened
 from glassformer.planning.advise import PROSE_WORDS
-from glassformer.planning.audit.findings import N_EXAMPLES, Example, Finding, Side, about_rows, rows_that, texts_of_side
+from glassformer.planning.audit.findings import (
+    N_EXAMPLES,
+    ExampleRow,
+    Finding,
+    Side,
+    about_rows,
+    rows_that,
+    texts_of_side,
+)
 from glassformer.text.inputs import split
 from glassformer.text.normalization import nfc
 
@@ -42,7 +50,7 @@ def find_left_out(table: Table) -> Iterator[Finding]:
     text = rows_that(count, total, f"are left out: {named}")
     advice = "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run"
     first = entries[:N_EXAMPLES]
-    examples = (Example(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail))) for entry in first)
+    examples = (ExampleRow(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail))) for entry in first)
     yield Finding("rows left out", table.path, None, count, total, text, advice, None, tuple(examples))
 
 

@@ -49,7 +49,7 @@ def import_marian(folder: str | Path) -> ModelFile:
     config = MarianConfig.read(folder)
     separate = (folder / TARGET_VOCABULARY).exists() and not config.share_encoder_decoder_embeddings
     vocabularies = "vocab.json", TARGET_VOCABULARY if separate else "vocab.json"
-    sides = [_Side.read(folder, *names) for names in zip(("source", "target"), vocabularies, strict=True)]
+    sides = [_MarianSide.read(folder, *names) for names in zip(("source", "target"), vocabularies, strict=True)]
     for side, size in zip(sides, (config.vocab_size, config.target_size), strict=True):
         side.check(config, size)
     try:
@@ -82,7 +82,7 @@ def _check_files(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _MarianSide:
     """The SentencePiece model of a side, and the vocabulary of the translation model: piece -> id."""
 
     spm: Path
@@ -91,7 +91,7 @@ class _Side:
     ids: dict[str, int]
 
     @classmethod
-    def read(cls, folder: Path, side: str, vocabulary: str) -> _Side:
+    def read(cls, folder: Path, side: str, vocabulary: str) -> _MarianSide:
         path, spm = folder / vocabulary, folder / f"{side}.spm"
         ids: dict[str, Any] = read_json(path)
         integers = {at for at in ids.values() if type(at) is int}  # not true or 1.0, which are equal to 1

@@ -1,9 +1,9 @@
 /** Alignment: cross-attention and occlusion; attention alone is not an explanation. */
 
-import { button, choices, el, range, section } from 'glassbox/dom.js';
-import { canMeasure, measure } from 'glassbox/evidence.js';
-import { heatmap } from 'glassbox/heatmap.js';
-import { visible } from 'glassbox/trace.js';
+import { button, choices, el, range, section } from 'glassbox/core/dom.js';
+import { canMeasure, measure } from 'glassbox/model/evidence.js';
+import { heatmap } from 'glassbox/views/heatmap.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const WORDS = {
   attention: 'Cross-attention weights, mean over layers and heads.',

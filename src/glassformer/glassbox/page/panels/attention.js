@@ -1,12 +1,12 @@
 /** The computation of attention: Q Kᵀ, ÷ √d_k, mask, softmax, · V, concatenation of the heads, W_O. */
 
-import { button, choices, el, range, section } from 'glassbox/dom.js';
-import { digits, entropies, headOf, percent, rowOf, sumOf } from 'glassbox/numbers.js';
-import { lightOf } from 'glassbox/hover.js';
+import { button, choices, el, range, section } from 'glassbox/core/dom.js';
+import { digits, entropies, headOf, percent, rowOf, sumOf } from 'glassbox/core/numbers.js';
+import { lightOf } from 'glassbox/views/hover.js';
 import { attentionPicker, maskOf, rowOfPart } from 'glassbox/panels/selection.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
-import { product } from 'glassbox/product.js';
-import { stage, together } from 'glassbox/stage.js';
+import { product } from 'glassbox/views/product.js';
+import { stage, together } from 'glassbox/views/stage.js';
 
 export function attention(app) {
   const { view } = app.state;

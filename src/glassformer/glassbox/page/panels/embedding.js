@@ -1,12 +1,12 @@
 /** Embedding and position: the row of the embedding matrix, × √d_model, + the position encoding. */
 
-import { choices, el, range, section, slider } from 'glassbox/dom.js';
-import { sinusoid } from 'glassbox/interpreter.js';
-import { digits, rowOf } from 'glassbox/numbers.js';
-import { lines } from 'glassbox/chart.js';
+import { choices, el, range, section, slider } from 'glassbox/core/dom.js';
+import { sinusoid } from 'glassbox/model/interpreter.js';
+import { digits, rowOf } from 'glassbox/core/numbers.js';
+import { lines } from 'glassbox/views/chart.js';
 import { positionTable } from 'glassbox/panels/positiontable.js';
 import { editButton, noEdits, rowOfPart } from 'glassbox/panels/selection.js';
-import { stage, together } from 'glassbox/stage.js';
+import { stage, together } from 'glassbox/views/stage.js';
 
 const POSITIONS = 100; // positions of the curves
 

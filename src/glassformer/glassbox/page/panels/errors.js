@@ -1,12 +1,12 @@
 /** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
 
-import { openText } from 'glassbox/ask.js';
-import { bdi, button, el, section, table, wide } from 'glassbox/dom.js';
-import { digits, grouped, percent } from 'glassbox/numbers.js';
-import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/differences.js';
-import { explainCommand, quoted } from 'glassbox/result.js';
-import { cannotOpen } from 'glassbox/typing.js';
-import { visible as withSpaces } from 'glassbox/trace.js';
+import { openText } from 'glassbox/views/ask.js';
+import { bdi, button, el, section, table, wide } from 'glassbox/core/dom.js';
+import { digits, grouped, percent } from 'glassbox/core/numbers.js';
+import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/model/differences.js';
+import { explainCommand, quoted } from 'glassbox/views/result.js';
+import { cannotOpen } from 'glassbox/views/typing.js';
+import { visible as withSpaces } from 'glassbox/model/trace.js';
 
 const PROSE = 5; // words: longer texts are compared word by word
 const LISTED = 50;

@@ -3,13 +3,13 @@
  * kind; a checkbox switches a head off.
  */
 
-import { button, choices, el, range, section } from 'glassbox/dom.js';
-import { saveButtons } from 'glassbox/figure.js';
-import { KINDS, headsOf } from 'glassbox/headkinds.js';
-import { headPicture, headRows } from 'glassbox/headpicture.js';
-import { heat } from 'glassbox/heat.js';
-import { axisName, axisTitle, titleOf } from 'glassbox/labels.js';
-import { digits, entropies, grouped, meanOf, percent } from 'glassbox/numbers.js';
+import { button, choices, el, range, section } from 'glassbox/core/dom.js';
+import { saveButtons } from 'glassbox/views/figure.js';
+import { KINDS, headsOf } from 'glassbox/model/headkinds.js';
+import { headPicture, headRows } from 'glassbox/views/headpicture.js';
+import { heat } from 'glassbox/views/heat.js';
+import { axisName, axisTitle, titleOf } from 'glassbox/model/labels.js';
+import { digits, entropies, grouped, meanOf, percent } from 'glassbox/core/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
 const GROUPS = [

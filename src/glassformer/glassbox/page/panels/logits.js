@@ -1,16 +1,16 @@
 /** Logits: the most probable next tokens, the prediction after each layer (logit lens), and what each head adds to a logit. */
 
-import { attribute, partTitle } from 'glassbox/attribution.js';
-import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/dom.js';
-import { digits, percent, rowOf, sumOf } from 'glassbox/numbers.js';
+import { attribute, partTitle } from 'glassbox/model/attribution.js';
+import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/core/dom.js';
+import { digits, percent, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { lit } from 'glassbox/panels/tokens.js';
-import { pickable } from 'glassbox/pick.js';
-import { sampled } from 'glassbox/sampling.js';
-import { specialIds } from 'glassbox/source.js';
-import { decodeIds } from 'glassbox/whatif.js';
-import { stage } from 'glassbox/stage.js';
-import { visible } from 'glassbox/trace.js';
+import { pickable } from 'glassbox/views/pick.js';
+import { sampled } from 'glassbox/model/sampling.js';
+import { specialIds } from 'glassbox/model/source.js';
+import { decodeIds } from 'glassbox/model/whatif.js';
+import { stage } from 'glassbox/views/stage.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const OF_SOURCE = ['copied_tokens', 'copy_keys']; // of a copy mechanism
 const OF_ROWS = ['copy_products', 'copy_scores', 'own_logits', 'logits', 'log_probs'];

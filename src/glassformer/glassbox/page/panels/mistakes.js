@@ -1,11 +1,11 @@
 /** The mistakes lab: common mistakes, each computed next to the correct version, with the number that reveals it. */
 
-import { bdi, el, range, row, section, table, wide } from 'glassbox/dom.js';
-import { recompute } from 'glassbox/interpreter.js';
-import { formula } from 'glassbox/mathml.js';
-import { at, digits, entropies, headOf, largest, meanOf, named, rowOf, sumOf } from 'glassbox/numbers.js';
+import { bdi, el, range, row, section, table, wide } from 'glassbox/core/dom.js';
+import { recompute } from 'glassbox/model/interpreter.js';
+import { formula } from 'glassbox/core/mathml.js';
+import { at, digits, entropies, headOf, largest, meanOf, named, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 /** Scaled scores of one head with a causal mask: tests/golden/attention.json. */
 const SCALED = [

@@ -1,11 +1,11 @@
 /** Add & norm, feed-forward: the output of a sublayer is added to the residual stream, and each row is normalized. */
 
-import { el, range, row, section, table, wide } from 'glassbox/dom.js';
-import { at, digits, meanOf, rowOf } from 'glassbox/numbers.js';
+import { el, range, row, section, table, wide } from 'glassbox/core/dom.js';
+import { at, digits, meanOf, rowOf } from 'glassbox/core/numbers.js';
 import { bars } from 'glassbox/panels/attention.js';
 import { partSelect, rowOfPart } from 'glassbox/panels/selection.js';
-import { pickable } from 'glassbox/pick.js';
-import { stage, together } from 'glassbox/stage.js';
+import { pickable } from 'glassbox/views/pick.js';
+import { stage, together } from 'glassbox/views/stage.js';
 
 const FEATURES = 12; // of the table of one position
 

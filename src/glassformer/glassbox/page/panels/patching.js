@@ -1,13 +1,13 @@
 /** Two texts: what makes the other one, and which of its activations, patched into the own text, change the answer. */
 
-import { bdi, button, el, form, section, textField } from 'glassbox/dom.js';
-import { heatmap } from 'glassbox/heatmap.js';
-import { titleOf } from 'glassbox/labels.js';
-import { digits, named, percent } from 'glassbox/numbers.js';
-import { isOfSource, isPatch, Patching } from 'glassbox/patching.js';
-import { cannotReplace } from 'glassbox/source.js';
+import { bdi, button, el, form, section, textField } from 'glassbox/core/dom.js';
+import { heatmap } from 'glassbox/views/heatmap.js';
+import { titleOf } from 'glassbox/model/labels.js';
+import { digits, named, percent } from 'glassbox/core/numbers.js';
+import { isOfSource, isPatch, Patching } from 'glassbox/model/patching.js';
+import { cannotReplace } from 'glassbox/model/source.js';
 import { editsOf } from 'glassbox/story/wrong.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const MAX_LISTED = 12;
 const known = new WeakMap(); // trace -> the last patching of it

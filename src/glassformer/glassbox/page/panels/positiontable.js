@@ -1,9 +1,9 @@
 /** The table of the position encoding as a picture, and the dot products of its rows; a learned table next to sinusoids. */
 
-import { el, range, section } from 'glassbox/dom.js';
-import { heatmap } from 'glassbox/heatmap.js';
-import { sinusoid } from 'glassbox/interpreter.js';
-import { at, digits, dot, filled, grouped, meanOf, named } from 'glassbox/numbers.js';
+import { el, range, section } from 'glassbox/core/dom.js';
+import { heatmap } from 'glassbox/views/heatmap.js';
+import { sinusoid } from 'glassbox/model/interpreter.js';
+import { at, digits, dot, filled, grouped, meanOf, named } from 'glassbox/core/numbers.js';
 
 const MAX_POSITIONS = 100; // rows of the pictures
 const [NARROW, WIDE, GAP] = [560, 460, 32]; // pixels: below NARROW one picture a line, and the width of the largest

@@ -1,9 +1,9 @@
 /** Q, K, V: the queries, keys and values of an attention. */
 
-import { el } from 'glassbox/dom.js';
+import { el } from 'glassbox/core/dom.js';
 import { attentionPicker } from 'glassbox/panels/selection.js';
-import { size } from 'glassbox/matrix.js';
-import { stage } from 'glassbox/stage.js';
+import { size } from 'glassbox/views/matrix.js';
+import { stage } from 'glassbox/views/stage.js';
 
 export function qkv(app) {
   const { attention, head } = app.state;

@@ -1,11 +1,11 @@
 /** Search: greedy search and beam search as a tree; a click opens the numbers of the hypothesis itself. */
 
-import { beamTree, chance, pathOf } from 'glassbox/beamtree.js';
-import { bdi, choices, el, row, table, wide } from 'glassbox/dom.js';
-import { saveButtons } from 'glassbox/figure.js';
-import { digits, grouped, percent } from 'glassbox/numbers.js';
-import { pickable } from 'glassbox/pick.js';
-import { visible } from 'glassbox/trace.js';
+import { beamTree, chance, pathOf } from 'glassbox/views/beamtree.js';
+import { bdi, choices, el, row, table, wide } from 'glassbox/core/dom.js';
+import { saveButtons } from 'glassbox/views/figure.js';
+import { digits, grouped, percent } from 'glassbox/core/numbers.js';
+import { pickable } from 'glassbox/views/pick.js';
+import { visible } from 'glassbox/model/trace.js';
 import { force } from 'glassbox/panels/logits.js';
 
 export function searching(app) {

@@ -1,7 +1,7 @@
 /** The selected part of the architecture: an attention, a head, a row. */
 
-import { button, choices, el, range, select } from 'glassbox/dom.js';
-import { titleOf } from 'glassbox/labels.js';
+import { button, choices, el, range, select } from 'glassbox/core/dom.js';
+import { titleOf } from 'glassbox/model/labels.js';
 
 /** A list of parts to select one from. */
 export const partSelect = (app, label, parts, part) =>

@@ -1,10 +1,10 @@
 /** Embedding map: tokens in the plane of the first two principal components. */
 
-import { bdi, button, choices, cut, el, image, pressed, svg } from 'glassbox/dom.js';
-import { principal } from 'glassbox/geometry.js';
-import { saveButtons } from 'glassbox/figure.js';
-import { grouped, percent, rowOf } from 'glassbox/numbers.js';
-import { ordinary, visible } from 'glassbox/trace.js';
+import { bdi, button, choices, cut, el, image, pressed, svg } from 'glassbox/core/dom.js';
+import { principal } from 'glassbox/core/geometry.js';
+import { saveButtons } from 'glassbox/views/figure.js';
+import { grouped, percent, rowOf } from 'glassbox/core/numbers.js';
+import { ordinary, visible } from 'glassbox/model/trace.js';
 
 const [MAX_WIDTH, HEIGHT, EDGE] = [760, 420, 26];
 const MAX_TOKENS = 1000; // in the plane

@@ -1,6 +1,6 @@
 /** The story: an opening, then six questions, each with a picture and a link to the panel that has all of its numbers. */
 
-import { button, el } from 'glassbox/dom.js';
+import { button, el } from 'glassbox/core/dom.js';
 import { worded } from 'glassbox/story/glossary.js';
 import { heads } from 'glassbox/story/heads.js';
 import { layers } from 'glassbox/story/layers.js';

@@ -1,10 +1,10 @@
 /** Tokens: text → tokens → ids; the decoder input and the target, shifted by one. */
 
-import { bdi, button, el, range, row, section, table, textField, wide } from 'glassbox/dom.js';
-import { digits, grouped, percent } from 'glassbox/numbers.js';
+import { bdi, button, el, range, row, section, table, textField, wide } from 'glassbox/core/dom.js';
+import { digits, grouped, percent } from 'glassbox/core/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
-import { pickable } from 'glassbox/pick.js';
-import { ordinary, visible } from 'glassbox/trace.js';
+import { pickable } from 'glassbox/views/pick.js';
+import { ordinary, visible } from 'glassbox/model/trace.js';
 
 const LISTED = 200;
 

@@ -1,10 +1,10 @@
 /** Training: loss, learning rate, gradient norm, metric; the same source translated by the saved checkpoints. */
 
-import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/dom.js';
-import { lines } from 'glassbox/chart.js';
-import { heatmap } from 'glassbox/heatmap.js';
-import { grouped, named, percent } from 'glassbox/numbers.js';
-import { visible } from 'glassbox/trace.js';
+import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/core/dom.js';
+import { lines } from 'glassbox/views/chart.js';
+import { heatmap } from 'glassbox/views/heatmap.js';
+import { grouped, named, percent } from 'glassbox/core/numbers.js';
+import { visible } from 'glassbox/model/trace.js';
 
 export function training(app) {
   const found = app.trace.training;

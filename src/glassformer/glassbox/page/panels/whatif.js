@@ -1,6 +1,6 @@
 /** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
-import { el, form, range, row, section, table, textField } from 'glassbox/dom.js';
+import { el, form, range, row, section, table, textField } from 'glassbox/core/dom.js';
 import { twoTexts } from 'glassbox/panels/patching.js';
 import { editButton, noEdits } from 'glassbox/panels/selection.js';
 

@@ -1,6 +1,6 @@
 /** The terms of the field, each with its meaning one press away. */
 
-import { el } from 'glassbox/dom.js';
+import { el } from 'glassbox/core/dom.js';
 
 /** A term, as a pattern where it has several forms -> its meaning. `nameOf` makes the term of the pattern. “weights” is none: of a model they are its numbers. */
 const TERMS = {

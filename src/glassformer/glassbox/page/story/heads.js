@@ -1,10 +1,10 @@
 /** Question 2: two heads that do different things, and what breaks without each. */
 
-import { el } from 'glassbox/dom.js';
-import { cosine } from 'glassbox/geometry.js';
-import { headsOf } from 'glassbox/headkinds.js';
-import { titleOf } from 'glassbox/labels.js';
-import { indexOfLargest, percent, probability, rowOf } from 'glassbox/numbers.js';
+import { el } from 'glassbox/core/dom.js';
+import { cosine } from 'glassbox/core/geometry.js';
+import { headsOf } from 'glassbox/model/headkinds.js';
+import { titleOf } from 'glassbox/model/labels.js';
+import { indexOfLargest, percent, probability, rowOf } from 'glassbox/core/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
 

@@ -1,12 +1,12 @@
 /** Question 3: what each layer would have said if it were the last one, and what the layers add. */
 
-import { attribute, partTitle } from 'glassbox/attribution.js';
-import { cut, image, svg } from 'glassbox/dom.js';
-import { figure } from 'glassbox/figure.js';
-import { percent, shortDigits, sumOf } from 'glassbox/numbers.js';
+import { attribute, partTitle } from 'glassbox/model/attribution.js';
+import { cut, image, svg } from 'glassbox/core/dom.js';
+import { figure } from 'glassbox/views/figure.js';
+import { percent, shortDigits, sumOf } from 'glassbox/core/numbers.js';
 import { LETTER, label, quoted, stepName } from 'glassbox/story/parts.js';
 import { changeIn, predictionsOf } from 'glassbox/story/thread.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const [LEFT, LINE, TOP] = [64, 40, 44];
 

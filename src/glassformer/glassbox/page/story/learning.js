@@ -1,11 +1,11 @@
 /** Question 4: the same text, answered by the checkpoints of the training. */
 
-import { cut, image, svg } from 'glassbox/dom.js';
-import { marked } from 'glassbox/differences.js';
-import { figure } from 'glassbox/figure.js';
-import { grouped, percent } from 'glassbox/numbers.js';
+import { cut, image, svg } from 'glassbox/core/dom.js';
+import { marked } from 'glassbox/model/differences.js';
+import { figure } from 'glassbox/views/figure.js';
+import { grouped, percent } from 'glassbox/core/numbers.js';
 import { endOf, label, layOut, tokenBox } from 'glassbox/story/parts.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, LEFT, SHOWN] = [34, 88, 60];
 

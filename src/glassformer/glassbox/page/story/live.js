@@ -1,9 +1,9 @@
 /** A field for another text, which is answered while it is typed. */
 
-import { refusal } from 'glassbox/ask.js';
-import { drawn, el, textField } from 'glassbox/dom.js';
+import { refusal } from 'glassbox/views/ask.js';
+import { drawn, el, textField } from 'glassbox/core/dom.js';
 import { threadOf } from 'glassbox/story/thread.js';
-import { limitsOf, traceOf } from 'glassbox/typing.js';
+import { limitsOf, traceOf } from 'glassbox/views/typing.js';
 
 const PAUSE = 350; // milliseconds after the last key
 const forms = new WeakMap(); // app -> its form, which stays the same element so that the cursor stays where it is

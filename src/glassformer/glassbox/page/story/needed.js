@@ -1,11 +1,11 @@
 /** What the answer of a text needs each head for: its tokens without the head, computed by this page. */
 
-import { editsBesideWeights } from 'glassbox/edits.js';
-import { sizeOfModel } from 'glassbox/evidence.js';
-import { Model } from 'glassbox/model.js';
-import { rowOf, sumOf } from 'glassbox/numbers.js';
-import { idsOf, specialIds } from 'glassbox/source.js';
-import { rowsOf, visibleSource } from 'glassbox/whatif.js';
+import { editsBesideWeights } from 'glassbox/model/edits.js';
+import { sizeOfModel } from 'glassbox/model/evidence.js';
+import { Model } from 'glassbox/model/model.js';
+import { rowOf, sumOf } from 'glassbox/core/numbers.js';
+import { idsOf, specialIds } from 'glassbox/model/source.js';
+import { rowsOf, visibleSource } from 'glassbox/model/whatif.js';
 
 const MAX_WORK = 200e6; // weights times heads
 const PAUSE = 25; // milliseconds of work, after which the browser may draw

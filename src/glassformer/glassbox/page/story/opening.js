@@ -1,16 +1,16 @@
 /** The opening: the answer writes itself, and halts where a layer changes it; then another text, or a part less. */
 
-import { marked } from 'glassbox/differences.js';
-import { bdi, button, cut, el, image, range, svg } from 'glassbox/dom.js';
-import { influence } from 'glassbox/evidence.js';
-import { figure } from 'glassbox/figure.js';
-import { warningsOf } from 'glassbox/frame.js';
-import { indexOfLargest, largest, percent, rowOf } from 'glassbox/numbers.js';
-import { titleOf } from 'glassbox/labels.js';
+import { marked } from 'glassbox/model/differences.js';
+import { bdi, button, cut, el, image, range, svg } from 'glassbox/core/dom.js';
+import { influence } from 'glassbox/model/evidence.js';
+import { figure } from 'glassbox/views/figure.js';
+import { warningsOf } from 'glassbox/model/warnings.js';
+import { indexOfLargest, largest, percent, rowOf } from 'glassbox/core/numbers.js';
+import { titleOf } from 'glassbox/model/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
 import { calibrated, endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
 import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const [TOP, BOX, CHIP, WIDE] = [22, 24, 30, 200];
 const [SMALL, LEAST] = [1 / 3, 0.1]; // no line below a third of the largest number of a row, or below a tenth

@@ -1,9 +1,9 @@
 /** What the screens of the story draw with: tokens in boxes, the weights of a head, and names of parts for people. */
 
-import { cut, svg } from 'glassbox/dom.js';
-import { heatmap } from 'glassbox/heatmap.js';
-import { headOf, percent } from 'glassbox/numbers.js';
-import { visible } from 'glassbox/trace.js';
+import { cut, svg } from 'glassbox/core/dom.js';
+import { heatmap } from 'glassbox/views/heatmap.js';
+import { headOf, percent } from 'glassbox/core/numbers.js';
+import { visible } from 'glassbox/model/trace.js';
 
 export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
 const WIDEST = 928; // pixels of the card

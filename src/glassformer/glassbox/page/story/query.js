@@ -1,11 +1,11 @@
 /** Question 1: what the step looked at: a query, keys, values. */
 
-import { cut, el, image, svg } from 'glassbox/dom.js';
-import { figure } from 'glassbox/figure.js';
-import { digits, headOf, indexOfLargest, percent, rowOf, shortDigits } from 'glassbox/numbers.js';
+import { cut, el, image, svg } from 'glassbox/core/dom.js';
+import { figure } from 'glassbox/views/figure.js';
+import { digits, headOf, indexOfLargest, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
 import { LETTER, headTile, label, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const LINE = 22;
 const [MAX_KEYS, LEAST, ALMOST_ALL] = [40, 0.01, 0.9]; // no bar for a weight below LEAST

@@ -1,11 +1,11 @@
 /** Question 5: the other answer with the largest probability, and the step in which the beam left it. */
 
-import { pathOf } from 'glassbox/beamtree.js';
-import { image, svg } from 'glassbox/dom.js';
-import { figure } from 'glassbox/figure.js';
-import { digits, powerOfTen, probability } from 'glassbox/numbers.js';
+import { pathOf } from 'glassbox/views/beamtree.js';
+import { image, svg } from 'glassbox/core/dom.js';
+import { figure } from 'glassbox/views/figure.js';
+import { digits, powerOfTen, probability } from 'glassbox/core/numbers.js';
 import { LETTER, label } from 'glassbox/story/parts.js';
-import { visible } from 'glassbox/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, TOP, LONGEST] = [26, 24, 22];
 

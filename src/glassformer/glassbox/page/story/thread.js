@@ -1,8 +1,8 @@
 /** The thread of the story: the step, the layer, the head and the source token that it follows from screen to screen. */
 
-import { range } from 'glassbox/dom.js';
-import { influence } from 'glassbox/evidence.js';
-import { at, headOf, indexOfLargest, rowOf } from 'glassbox/numbers.js';
+import { range } from 'glassbox/core/dom.js';
+import { influence } from 'glassbox/model/evidence.js';
+import { at, headOf, indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 
 /** The predictions of each row after each decoder layer; the last are those of the model. */
 export function predictionsOf({ predictions }) {

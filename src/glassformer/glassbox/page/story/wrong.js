@@ -1,18 +1,18 @@
 /** Question 6: when the model is wrong: how sure it is, texts side by side, a text unlike the training; then the end. */
 
-import { difference, kindOf, marked } from 'glassbox/differences.js';
-import { button, cut, el, image, range, svg } from 'glassbox/dom.js';
-import { figure } from 'glassbox/figure.js';
-import { unlikeOf } from 'glassbox/frame.js';
-import { titleOf } from 'glassbox/labels.js';
-import { grouped, headOf, indexOfLargest, percent, rowOf } from 'glassbox/numbers.js';
-import { Stopped } from 'glassbox/server.js';
-import { sameSource } from 'glassbox/source.js';
+import { difference, kindOf, marked } from 'glassbox/model/differences.js';
+import { button, cut, el, image, range, svg } from 'glassbox/core/dom.js';
+import { figure } from 'glassbox/views/figure.js';
+import { unlikeOf } from 'glassbox/model/warnings.js';
+import { titleOf } from 'glassbox/model/labels.js';
+import { grouped, headOf, indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
+import { Stopped } from 'glassbox/core/server.js';
+import { sameSource } from 'glassbox/model/source.js';
 import { LETTER, calibrated, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
 import { rivalOf } from 'glassbox/story/rival.js';
 import { changeIn, crossHere } from 'glassbox/story/thread.js';
-import { ordinary, visible } from 'glassbox/trace.js';
-import { cannotOpen, traceOf } from 'glassbox/typing.js';
+import { ordinary, visible } from 'glassbox/model/trace.js';
+import { cannotOpen, traceOf } from 'glassbox/views/typing.js';
 
 const [LEFT, LINE, TEXT] = [62, 30, 116];
 const MAX_TOKENS = 200; // that are tried in a place
