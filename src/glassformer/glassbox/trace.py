@@ -116,7 +116,7 @@ def explain(
         evidence=None if measured is None else measured[1],
         edits=[str(edit) for edit in changes.edits],
         difference=_difference(explained, forward, searches) if changes.edits else None,
-        check=_check(forward, fed, recorder) if check else Check(0.0, 0.0, None, "not requested"),
+        check=_check(forward, fed, recorder) if check else TraceCheck(0.0, 0.0, None, "not requested"),
         training=None if folder is None else training_of(folder, explained),
         errors=None if folder is None else errors_of(folder),
         inputs=explained.inputs,

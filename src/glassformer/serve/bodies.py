@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from glassformer.inference.translator import Translation
 from glassformer.serve.limits import BEAMS, CHOICES, EDITS, INPUTS, TEXT_CHARACTERS, TEXTS
+from glassformer.text.inputs import Input
 
 NAME_CHARACTERS = 100
 DETAILS = ("rank_score", "tokens", "token_scores")
@@ -157,18 +158,6 @@ class ModelNames(BaseModel):
     model_config = _documented({"models": [{"name": "dates", "parameters": 1_002_368}]})
 
     models: list[ModelName]
-
-
-class Input(BaseModel):
-    """One of several inputs of a model."""
-
-    model_config = _documented()
-
-    name: str
-    kind: str
-    cut: str
-    """What separates the symbols of a feature."""
-    symbols: list[str]
 
 
 class Numbers(BaseModel):

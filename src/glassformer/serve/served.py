@@ -20,7 +20,7 @@ from glassformer.inference.allowed import Constraint
 from glassformer.inference.confidence import check_calibrated
 from glassformer.inference.translator import EMPTY, Source, Translation, Translator
 from glassformer.inference.worker import Request, Worker
-from glassformer.jobs.stream import Search, translate_chunk
+from glassformer.jobs.stream import SearchOptions, translate_chunk
 from glassformer.serve.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.serve.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
 from glassformer.storage.files import identity_of
@@ -113,7 +113,7 @@ class Served:
         A text that the model does not take has an empty answer that says why.
         """
         files, decoding = self.translator.model_files, self.translator.settings.decoding.override(body.search)
-        search, notices = Search(decoding, constraint=Constraint.of(body.must_match, body.choices)), list[str]()
+        search, notices = SearchOptions(decoding, constraint=Constraint.of(body.must_match, body.choices)), list[str]()
         if body.confidence:
             try:
                 check_calibrated(files, decoding, prefixes=bool(body.prefix), constrained=search.constraint is not None)
