@@ -68,12 +68,8 @@ def product(rng: random.Random) -> Pair:
 
 
 def address(rng: random.Random) -> Pair:
-    number, name, kind, city = (
-        rng.randrange(1, 2000),
-        rng.choice(LAST_NAMES),
-        rng.choice(list(STREETS)),
-        rng.choice(list(CITIES)),
-    )
+    number, name = rng.randrange(1, 2000), rng.choice(LAST_NAMES)
+    kind, city = rng.choice(list(STREETS)), rng.choice(list(CITIES))
     flat = rng.choice(("", f"{rng.randrange(1, 40)}{rng.choice('abcd')}"))
     short = [str(number), name, rng.choice((kind, STREETS[kind], f"{STREETS[kind]}."))]
     short += [rng.choice((f"apt {flat}", f"#{flat}"))] if flat else []

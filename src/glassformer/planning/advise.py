@@ -119,10 +119,10 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     n_symbols = _count_symbols(sampled, inputs)
     if inputs:
         sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
-    source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
+    source, target = (_side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
     source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
-    chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
-    kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    advised, choices = _choose_tokens(len(pairs), sampled, source, target)
+    kinds = fixed("tokens.source.kind", advised[0]), fixed("tokens.target.kind", advised[1])
     kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
@@ -146,7 +146,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
     task = _TableTraits(len(pairs), kinds, lengths, is_open, is_narrow)
     choices += _choose_model(task)
-    if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
+    if is_narrow and kinds == ("characters", "characters") and (common := _common_fraction(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
         choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
@@ -158,9 +158,9 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
 
 
-def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
+def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
     """Return a setting that the user fixed. One of a wrong type is ignored here; Settings raises its error."""
-    value: Any = given.get(setting)
+    value: Any = settings.get(setting)
     if isinstance(value, str):
         return value if value in get_args(TokenKind) else otherwise
     return value if type(value) is type(otherwise) and value > 0 else otherwise
@@ -172,10 +172,10 @@ def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
         return []
     learned = learn_inputs((pair.source for pair in pairs), inputs)
     rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
-    return [sum(len(one.symbols_of(cell)) for one, cell in row if one.kind == "feature") for row in rows]
+    return [sum(len(input_.symbols_of(cell)) for input_, cell in row if input_.kind == "feature") for row in rows]
 
 
-def _look(texts: Sequence[str]) -> _SideStatistics:
+def _side_statistics(texts: Sequence[str]) -> _SideStatistics:
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     parts = [unicodedata.normalize("NFD", text) for text in texts]
     n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
@@ -183,7 +183,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
     words = [text.split() for text in texts]
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
-    others = [word for row in words[1::2] for word in row]
+    other_words = [word for row in words[1::2] for word in row]
     lengths = {
         "words": [len(row) for row in words],
         "characters": [len(text) for text in (parts if is_composed else composed)],
@@ -195,7 +195,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
         form="NFD" if is_composed else "NFC",
         why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
         n_types=len(counts),
-        unseen=sum(word not in seen for word in others) / max(1, len(others)),
+        unseen=sum(word not in seen for word in other_words) / max(1, len(other_words)),
         spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
         alphabet=frozenset().union(*texts),
         mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
@@ -204,7 +204,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
 
 
 def _new_strings(texts: Sequence[str], form: Form) -> float:
-    """Estimate how probable a new string of four characters is: the fraction of those in one text (Good 1953)."""
+    """Estimate how probable a new string of four characters is: the fraction of strings in one text (Good 1953)."""
     counts: Counter[str] = Counter()
     for text in set(texts):
         start = unicodedata.normalize(form, text)[:MAX_STRING_CHARACTERS]
@@ -219,7 +219,7 @@ def _choose_tokens(
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
         reason = f"prose, but {n_rows:,} rows are too few to learn subwords from"
-        return ("characters", "characters"), _separate(("characters", reason), ("characters", reason))
+        return ("characters", "characters"), _two_vocabularies(("characters", reason), ("characters", reason))
     sides = []
     for side in (source, target):
         closed = f"{side.n_types:,} different words, a closed vocabulary"
@@ -229,14 +229,14 @@ def _choose_tokens(
             sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
         else:
             sides.append(("characters", "an open vocabulary"))
-    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
+    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied_fraction(pairs) > 0.1:
         sides[1] = ("characters", "character-level: the target words are parts of source words")
-    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over(pairs) > 0.1:
+    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over_fraction(pairs) > 0.1:
         sides[0] = ("characters", "character-level: the targets contain characters of the source words")
-    return (sides[0][0], sides[1][0]), _separate(*sides)
+    return (sides[0][0], sides[1][0]), _two_vocabularies(*sides)
 
 
-def _copied(pairs: Sequence[Pair]) -> float:
+def _copied_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
     n_words = n_copied = 0
     for source, target in pairs[:2000]:
@@ -247,7 +247,7 @@ def _copied(pairs: Sequence[Pair]) -> float:
     return n_copied / max(1, n_words)
 
 
-def _taken_over(pairs: Sequence[Pair]) -> float:
+def _taken_over_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of targets that contain four consecutive characters of a word of their source."""
     sampled = pairs[:2000]
     n_taken = 0
@@ -257,13 +257,13 @@ def _taken_over(pairs: Sequence[Pair]) -> float:
     return n_taken / max(1, len(sampled))
 
 
-def _common(pairs: Sequence[Pair]) -> float:
+def _common_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
     n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
     return n_common / max(1, sum(len(target) for _, target in pairs))
 
 
-def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
+def _two_vocabularies(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
     return [
         Choice("tokens.source.kind", source[0], source[1]),
         Choice("tokens.target.kind", target[0], target[1]),
@@ -278,14 +278,14 @@ def _choose_subwords(n_rows: int, source: _SideStatistics, target: _SideStatisti
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
     shared = common >= 0.5
     reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
-    both = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
+    tying = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
     return [
         Choice("tokens.source.kind", "subwords", reason),
         Choice("tokens.target.kind", "subwords", reason),
         Choice("tokens.source.vocabulary_size", size, f"about one subword for every hundred of {n_words:,.0f} words"),
         Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
         Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
-        Choice("model.tied_embeddings", "all" if shared else "target", both),
+        Choice("model.tied_embeddings", "all" if shared else "target", tying),
     ]
 
 
@@ -365,7 +365,7 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     smoothing = 0.1 if is_prose or task.is_open or task.n_rows < FEW_ROWS else 0.0
     rate = 0.003 if is_prose else 0.0015
     epochs = f"about {advised / batches_an_epoch:.0f} epochs"
-    chosen = {
+    advice = {
         "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
         "steps": (advised, epochs + ("; an open vocabulary of character strings" if task.is_open else "")),
         "schedule": ("cosine", "the learning rate reaches zero at the last step"),
@@ -384,8 +384,8 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     }
     if "characters" in task.kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
-        chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
-    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
+        advice["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
+    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]
 
 
 def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStatistics) -> Choice:
