@@ -22,7 +22,8 @@ COPY --from=build /venv /venv
 # A number, so that Kubernetes can see that it is not root.
 USER 10001:10001
 ENV PATH=/venv/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1
+# The options of the server: docker run -e GLASSFORMER_TIME_LIMIT=20 changes one.
+ENV GLASSFORMER_MODELS=/models/dates GLASSFORMER_HOST=0.0.0.0 GLASSFORMER_LOG=1
 WORKDIR /models
 EXPOSE 8000
-ENTRYPOINT ["glassformer", "serve", "--host", "0.0.0.0", "--log"]
-CMD ["/models/dates"]
+ENTRYPOINT ["glassformer", "serve"]

@@ -22,6 +22,7 @@ $(INSTALLED): pyproject.toml constraints.txt $(shell find src -name "*.[ch]")
 # What only developers need comes on top.
 $(VENV)/installed-dev: $(INSTALLED) requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps openapi-python-client  # its typer is older, and not used
 	@touch $@
 
 demo: install

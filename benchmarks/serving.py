@@ -77,7 +77,7 @@ def serving(model: Path) -> Iterator[tuple[psutil.Process, int]]:
 
 def _wait_until_ready(port: int) -> None:
     while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/ready"):
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/ready"):
             break
         time.sleep(0.1)
 
@@ -91,7 +91,7 @@ async def ask(
         if time.monotonic() > end:
             break
         body = json.dumps({"texts": texts}).encode()
-        head = "POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         begun = time.perf_counter()
         try:
             reader, writer = opened = opened or await asyncio.open_connection("127.0.0.1", port)

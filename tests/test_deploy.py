@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,18 +36,18 @@ def pod(resources: dict[str, Any]) -> dict[str, Any]:
     return resources["Deployment"]["spec"]["template"]["spec"]  # type: ignore[no-any-return]
 
 
-def unknown_options(words: list[str]) -> set[str]:
-    """The options that `serve` does not have."""
-    serve = typer.main.get_command(command_line()).commands["serve"]  # type: ignore[attr-defined]
-    known = {name for parameter in serve.params for name in parameter.opts}
-    return {word for word in words if word.startswith("--")} - known
+def unknown_options(names: set[str]) -> set[str]:
+    """The variables of the environment that `serve` does not read."""
+    serve = typer.main.get_command(command_line("serve")).commands["serve"]  # type: ignore[attr-defined]
+    return names - {f"GLASSFORMER_{parameter.name.upper()}" for parameter in serve.params}
 
 
 def test_the_image_runs_serve_with_options_that_exist_and_not_as_root() -> None:
     last = dict(instructions())
-    command = json.loads(last["ENTRYPOINT"])
-    assert command[:2] == ["glassformer", "serve"]
-    assert not unknown_options(command)
+    assert json.loads(last["ENTRYPOINT"]) == ["glassformer", "serve"]
+    options = dict(word.split("=") for word in last["ENV"].split())
+    assert options["GLASSFORMER_HOST"] == "0.0.0.0"
+    assert not unknown_options(options.keys())
     assert all(int(part) > 0 for part in last["USER"].split(":"))
     assert last["EXPOSE"] == "8000"
 
@@ -69,10 +68,10 @@ def test_the_image_has_the_server_and_no_torch() -> None:
 
 def test_the_pod_runs_serve_with_options_that_exist(resources: dict[str, Any], pod: dict[str, Any]) -> None:
     (container,) = pod["containers"]
-    data = resources["ConfigMap"]["data"]
-    args = [re.sub(r"\$\((\w+)\)", lambda found: data[found[1]], arg) for arg in container["args"]]
-    assert shlex.join(args) == "dates=/models/dates --time-limit 20"
-    assert not unknown_options(args)
+    options = resources["ConfigMap"]["data"]
+    assert options["GLASSFORMER_MODELS"] == "dates=/models/dates"
+    assert not unknown_options(options.keys())
+    assert pod["enableServiceLinks"] is False, "else GLASSFORMER_PORT is the address of the service"
     assert container["image"] == f"glassformer:{version('glassformer')}"
 
 
@@ -95,7 +94,7 @@ def test_probes_look_at_the_server_and_the_pod_has_time_to_finish(
 ) -> None:
     (container,) = pod["containers"]
     probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "readiness", "liveness")]
-    assert [probe["path"] for probe in probes] == ["/api/ready", "/api/ready", "/api/health"]
+    assert [probe["path"] for probe in probes] == ["/v1/ready", "/v1/ready", "/v1/health"]
     port = resources["Service"]["spec"]["ports"][0]["targetPort"]
     assert {port, *(probe["port"] for probe in probes)} == {container["ports"][0]["name"]}
     assert container["ports"][0]["containerPort"] == 8000

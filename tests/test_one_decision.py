@@ -135,7 +135,7 @@ SEARCHES: dict[str, tuple[dict[str, int], list[str], int | str]] = {
 def test_a_search_request_is_decided_alike(house, name):
     options, words, expected = SEARCHES[name]
     translator = Translator.load(house.run, device="cpu")
-    response = house.http.post("/api/translate", json={"texts": [TEXT], **options})
+    response = house.http.post("/v1/translate", json={"texts": [TEXT], "details": True, **options})
     answer = answer_to("translate", house.run, *words, stdin=TEXT.encode())
     if isinstance(expected, str):
         assert sentence(lambda: translator.translate([TEXT], **options)) == expected
@@ -167,9 +167,9 @@ def test_an_ensemble_answers_alike_and_is_not_opened(house):
     app = create_app(Served.load(house.run, ensemble=[house.run], device="cpu"))
     http = TestClient(app, base_url="http://127.0.0.1")
     expected = both.translate([TEXT])[0].to_json()
-    assert http.post("/api/translate", json={"texts": [TEXT]}).json()["translations"] == [expected]
+    assert http.post("/v1/translate", json={"texts": [TEXT], "details": True}).json()["translations"] == [expected]
     answer = answer_to("translate", house.run, "--ensemble", house.run, "--json", stdin=TEXT.encode())
     assert json.loads(answer.out)["score"] == pytest.approx(expected["score"])
-    response = http.post("/api/trace", json={"text": TEXT})
+    response = http.post("/v1/trace", json={"text": TEXT})
     assert response.status_code == 400
     assert response.json()["error"]["what"] == "a trace opens one model, and this server answers with an ensemble"

@@ -60,7 +60,7 @@ def test_verbs_take_a_model_with_members_and_say_what_they_do_with_it(tmp_path, 
     assert traces[0]["search"] == traces[1]["search"]
     assert [trace["provenance"]["members"] for trace in traces] == [2, 1]
     http = TestClient(create_app(Served.load(joined, device="cpu")), base_url="http://127.0.0.1")
-    served = http.post("/api/trace", json={"text": "2014-05-06"}).json()
+    served = http.post("/v1/trace", json={"text": "2014-05-06"}).json()
     assert (served["provenance"]["members"], served["search"]) == (2, traces[0]["search"])
     exported = call("export", joined, "--to", "huggingface", "--out", tmp_path / "export")
     assert exported.code == 2

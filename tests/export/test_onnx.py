@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import MissingExtraError
+from glassformer.export import export
 from glassformer.export.check import SCORE_BOUND
 from glassformer.export.onnx import FORMAT
 from glassformer.inference.engines.numpy import NumPyEngine
@@ -217,3 +219,18 @@ def test_without_a_library_the_extra_is_named(package: str, feature: str, monkey
         f"{feature} needs the package {package!r}, which is not installed\n"
         "  next: pip install '.[onnx]' in the folder that has pyproject.toml"
     )
+
+
+@pytest.mark.parametrize("source", ["the cat", "cats"])
+def test_the_python_of_its_readme_translates_a_row_that_was_checked(
+    source: str, in_process: None, isolated: dict[str, str], tmp_path: Path
+) -> None:
+    model_file = untrained()
+    model_file.save(tmp_path / "model.safetensors")
+    folder = export(tmp_path / "model.safetensors", "onnx", tmp_path / "out", rows=[(source, "x")]).folder
+    (block,) = re.findall(r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.M | re.S)
+    assert len(block.splitlines()) == 5
+    for place, lines in ((folder, block), (tmp_path, block.replace('"."', f"{str(folder)!r}"))):
+        command = [sys.executable, "-P", "-c", lines]
+        done = subprocess.run(command, env=isolated, cwd=place, stdout=subprocess.PIPE, check=True)
+        assert done.stdout.decode().strip() == Translator(model_file).translate([source])[0].text

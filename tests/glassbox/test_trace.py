@@ -203,6 +203,8 @@ def test_the_schema_in_the_package_is_made_from_the_dataclasses():
 
 
 def test_a_trace_survives_its_file_and_fits_the_schema(case, trace):
+    assert trace.dumps() == json.dumps(trace.to_json(), ensure_ascii=False, separators=(",", ":"))
+    assert sum('"dtype":' in part for part in trace.parts()) == len(trace.tensors)
     edited = explain(case.model, "ab", target="h", edits=["scale off", "token 2=a"], num_beams=2, max_new_tokens=3)
     document = json.loads(edited.dumps(), parse_constant=lambda name: pytest.fail(f"{name} is in the trace"))
     jsonschema.validate(document, json_schema())

@@ -35,7 +35,7 @@ class Running(NamedTuple):
         return socket.create_connection(("127.0.0.1", self.port), timeout=GUARD)
 
     def get(self) -> Any:
-        return json.loads(self.text("/api/health"))
+        return json.loads(self.text("/v1/health"))
 
     def text(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=GUARD) as answer:

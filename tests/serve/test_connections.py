@@ -23,12 +23,10 @@ from tests.serve.serving import GUARD, Running, commanded, post_request, read_al
 from tests.untrained import character_model
 
 BODY = json.dumps({"texts": ["abc"], "num_beams": 1}).encode()
-HEAD = (
-    b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-)
-CHUNKED = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+CHUNKED = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 REQUEST = HEAD % len(BODY) + BODY
-HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +63,7 @@ def test_a_body_without_end_is_refused_and_the_others_are_served(server: Running
                 if n_chunks in (10, 50):
                     assert server.get() == {"status": "ok"}
         assert 60 < n_chunks < 10_000
-        assert server.text("/metrics").count('route="/api/translate",status="413"} 1.0') == 1
+        assert server.text("/metrics").count('route="/v1/translate",status="413"} 1.0') == 1
 
 
 def test_a_body_that_is_far_too_large_gets_its_answer(server: Running) -> None:
@@ -179,7 +177,7 @@ SLOW = {"text": "abcdefg" * 60, "num_beams": 32}
 @contextlib.contextmanager
 def computing(server: Running) -> Iterator[socket.socket]:
     """A connection whose request is computed, since another one waits."""
-    with server.post("/api/trace", SLOW) as opened, server.post("/api/trace", SLOW):
+    with server.post("/v1/trace", SLOW) as opened, server.post("/v1/trace", SLOW):
         wait_until_waiting(server, 1)
         yield opened
 
@@ -199,7 +197,7 @@ def wait_until_refused(server: Running) -> None:
 def test_a_connection_for_which_there_is_no_room_gets_503(slow_model: Path) -> None:
     with running(slow_model, connections=1) as server, server.connect() as opened:
         ask_health(opened)
-        opened.sendall(post_request("/api/trace", SLOW))  # until then it might be closed for another one
+        opened.sendall(post_request("/v1/trace", SLOW))  # until then it might be closed for another one
         with server.connect() as other:
             assert read_all(other).startswith(b"HTTP/1.1 503 ")
 
@@ -226,7 +224,7 @@ def test_a_second_signal_ends_the_computation_at_once(slow_model: Path) -> None:
 def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow_model: Path) -> None:
     body = {"texts": ["abcdefg"], "num_beams": 1}
     with running(slow_model, compute_seconds=3600, drain_seconds=3600) as server, server.connect() as idle:
-        with server.post("/api/trace", SLOW) as first, server.post("/api/translate", body) as accepted:
+        with server.post("/v1/trace", SLOW) as first, server.post("/v1/translate", body) as accepted:
             wait_until_waiting(server, 1)
             server.send_signal(signal.SIGTERM)
             wait_until_refused(server)
@@ -240,13 +238,13 @@ def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow
 
 def test_the_work_of_a_client_that_leaves_is_ended_and_leaves_the_queue(slow_model: Path) -> None:
     with running(slow_model, compute_seconds=3600) as server:
-        clients = [server.post("/api/trace", SLOW) for _ in range(3)]
+        clients = [server.post("/v1/trace", SLOW) for _ in range(3)]
         wait_until_waiting(server, 2)
         for opened in clients:
             opened.close()
-        with server.post("/api/translate", {"texts": [""]}) as stays:
+        with server.post("/v1/translate", {"texts": [""]}) as stays:
             assert read_answer(stays)[0] == 200
-        counted = 'glassformer_requests_total{method="POST",route="/api/trace",status="499"} 3.0'
+        counted = 'glassformer_requests_total{method="POST",route="/v1/trace",status="499"} 3.0'
         assert counted in server.text("/metrics")
         assert server.complaints() == ""
 

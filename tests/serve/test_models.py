@@ -35,12 +35,12 @@ def client(models: list[Served]) -> Iterator[TestClient]:
 def test_the_names_are_listed_and_each_model_describes_itself(client: TestClient, models: list[Served]) -> None:
     n_parameters = models[0].translator.model_file.n_parameters
     listed = [{"name": name, "parameters": n_parameters} for name in ("one", "other")]
-    assert client.get("/api/models").json() == {"models": listed}
+    assert client.get("/v1/models").json() == {"models": listed}
     one, other = models
     for query, served, example in (("", one, "gfe"), ("?model=one", one, "gfe"), ("?model=other", other, "bca")):
-        described = client.get(f"/api/model{query}").json()
+        described = client.get(f"/v1/model{query}").json()
         assert (described["name"], described["example"]) == (served.name, example)
-        assert described["model"] == str(served.path)
+        assert described["digest"] == served.digest
 
 
 def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, models: list[Served]) -> None:
@@ -49,19 +49,19 @@ def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, mo
     assert expected[0] != expected[1]
     for name, answer in ((None, expected[0]), ("one", expected[0]), ("other", expected[1])):
         body = {} if name is None else {"model": name}
-        found = client.post("/api/translate", json={"texts": ["abc"], **body}).json()["translations"][0]
+        found = client.post("/v1/translate", json={"texts": ["abc"], **body}).json()["translations"][0]
         assert (found["text"], found["score"]) == (answer.text, answer.score)
-        trace = client.post("/api/trace", json={"text": "abc", **body}).json()
-        assert trace["provenance"]["model"] == str(models[name == "other"].path)
-        changed = client.post("/api/whatif", json={"text": "abc", "edits": ["causal off"], **body}).json()
+        trace = client.post("/v1/trace", json={"text": "abc", **body}).json()
+        assert trace["provenance"]["model"] == models[name == "other"].name
+        changed = client.post("/v1/whatif", json={"text": "abc", "edits": ["causal off"], **body}).json()
         assert changed["provenance"]["model_hash"] == trace["provenance"]["model_hash"]
 
 
 def test_a_model_that_is_not_served_is_404_with_the_names(client: TestClient) -> None:
     text = {"text": "abc"}
     bodies = {"translate": {"texts": ["abc"]}, "trace": text, "whatif": text | {"edits": ["causal off"]}}
-    posted = [client.post(f"/api/{route}", json=body | {"model": "../secret"}) for route, body in bodies.items()]
-    for answer in (client.get("/api/model?model=../secret"), *posted):
+    posted = [client.post(f"/v1/{route}", json=body | {"model": "../secret"}) for route, body in bodies.items()]
+    for answer in (client.get("/v1/model?model=../secret"), *posted):
         error = answer.json()["error"]
         assert (answer.status_code, error["got"], error["expected"]) == (404, "'../secret'", "one, other")
 

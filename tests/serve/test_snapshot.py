@@ -41,8 +41,8 @@ def client(run: Path) -> Iterator[TestClient]:
 
 
 def answers(client: TestClient) -> dict[str, Any]:
-    trace = client.post("/api/trace", json={"text": TEXT, "history": True}).json()
-    translated = client.post("/api/translate", json={"texts": [TEXT]}).json()["translations"][0]
+    trace = client.post("/v1/trace", json={"text": TEXT, "history": True}).json()
+    translated = client.post("/v1/translate", json={"texts": [TEXT]}).json()["translations"][0]
     return {
         "translated": (translated["text"], round(translated["score"], 3)),
         "traced": (trace["translation"], round(trace["search"]["beam"]["answers"][0]["score"], 3)),
@@ -73,7 +73,7 @@ def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is
 
 def test_a_damaged_history_of_the_same_model_is_an_error(run: Path, client: TestClient) -> None:
     (run / "history.jsonl").write_text("not json\n")
-    answer = client.post("/api/trace", json={"text": TEXT, "history": True})
+    answer = client.post("/v1/trace", json={"text": TEXT, "history": True})
     assert answer.status_code == 500
     assert answer.json()["error"]["what"] == "cannot read the history of the run"
-    assert client.post("/api/trace", json={"text": TEXT}).status_code == 200
+    assert client.post("/v1/trace", json={"text": TEXT}).status_code == 200

@@ -49,9 +49,13 @@ def command_line(first: str = "") -> typer.Typer:
     for name in (first,) if first in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
+        settings = {"auto_envvar_prefix": "GLASSFORMER"} if name == "serve" else {}
         text, examples = description_of(verb)
         command, about = ((lambda: None), text) if first in NO_VERB else (as_options(verb), None)
-        app.command(name, cls=Command, help=about, epilog=examples, rich_help_panel=panels[name])(command)
+        panel = panels[name]
+        app.command(name, cls=Command, help=about, epilog=examples, rich_help_panel=panel, context_settings=settings)(
+            command
+        )
     return app
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from glassformer.cli.console import Quiet, Reporter
 from glassformer.cli.options import Computing, local
-from glassformer.errors import MissingExtraError, TextError, UsageError, quoted
+from glassformer.errors import GlassformerError, MissingExtraError, TextError, UsageError, quoted
 
+if TYPE_CHECKING:
+    from glassformer.serve.served import Models
+
+_ORIGIN = re.compile(r"\*|https?://[^/?#@\s]+")
 _NAMED = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<path>.+)", re.DOTALL)
 
 
@@ -29,6 +34,14 @@ def _named(text: str) -> tuple[str, Path]:
     return (path.stem if path.suffix == ".safetensors" else path.name), local(text)
 
 
+def _origin(text: str) -> str:
+    """The origin of a page. Raises UsageError for what no browser sends as one."""
+    if not _ORIGIN.fullmatch(text):
+        what, expected = "this is not the origin of a page", "https://example.org, without a path, or *"
+        raise UsageError(what, where="--allow-origin", got=quoted(text), expected=expected)
+    return text
+
+
 def serve(
     models: Annotated[
         list[Any],
@@ -36,11 +49,20 @@ def serve(
             metavar="[NAME=]MODEL",
             help="A .safetensors model file, a run directory, or hf://owner/name; several are served by name.",
             parser=_named,
+            envvar="GLASSFORMER_MODELS",
         ),
     ],
     computing: Computing,
     host: Annotated[str, Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, metavar="PORT", help="The port; 0: any free port.")] = 8000,
+    allow_origin: Annotated[
+        list[Any] | None,
+        Option(
+            metavar="ORIGIN",
+            help="A site whose pages may read answers, as https://example.org, or '*' (repeatable; default: none).",
+            parser=_origin,
+        ),
+    ] = None,
     text: Annotated[str | None, Option(metavar="TEXT", help="The text that the page opens with.")] = None,
     time_limit: Annotated[float, Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")] = 60,
     log: Annotated[bool, Option("--log", help="Print each request as a line of JSON, without its texts.")] = False,
@@ -48,7 +70,9 @@ def serve(
 ) -> None:
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
-    The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
+    The server listens on this machine only, unless --host names another address. Ctrl-C stops it, and the signal
+    SIGHUP loads the models again. What is not given is read from the environment, such as GLASSFORMER_TIME_LIMIT=20, and
+    the models from GLASSFORMER_MODELS.
 
     Examples:
         glassformer serve run
@@ -80,8 +104,20 @@ def serve(
             logger.addHandler(handler)
             logger.setLevel(logging.INFO)
             logger.propagate = False
-        run.serve(create_app(*served, hosts=hosts), listening, limits, served[0].worker)
+        app = create_app(*served, hosts=hosts, origins=allow_origin or ())
+        reload = functools.partial(_reload, app.state.models, reporter)
+        run.serve(app, listening, limits, served[0].worker, reload)
     reporter.print("stopped")
+
+
+def _reload(models: Models, reporter: Reporter) -> None:
+    """Load the models again, and print what became of it."""
+    try:
+        models.reload()
+    except (GlassformerError, OSError) as error:
+        reporter.warn(f"the models were not loaded again: {error}")
+    else:
+        reporter.print("loaded the models again")
 
 
 def _check(models: list[tuple[str, Path]], text: str | None, ensemble: list[Path] | None) -> dict[str, Path]:

@@ -109,6 +109,10 @@ def export(
         versions = library_versions(target.packages)
         record = {"format": to, "precision": precision, **asdict(check), "versions": versions}
         (folder / CHECK_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8", newline="\n")
+        if target.readme:
+            example = json.dumps(tested.given[0], ensure_ascii=False)
+            readme = target.readme.replace("EXAMPLE", example)
+            (folder / "README.md").write_text(readme, encoding="utf-8", newline="\n")
         n_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return Exported(out, to, precision, n_bytes, check)
 

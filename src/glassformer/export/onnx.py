@@ -1,8 +1,8 @@
 """The format of ONNX, for onnxruntime in Python, Node, browsers, C++ and on phones. Every model can be exported.
 
 A folder with `encoder.onnx`, `decoder.onnx`, `weights.bin` of both, `glassformer.json` and `run.py`, which needs
-numpy and onnxruntime. `tokenizer.json` is there for other programs, where the `tokenizers` library can represent the
-tokenizer.
+numpy and onnxruntime; `README.md` says how it is used. `tokenizer.json` is there for other programs, where the
+`tokenizers` library can represent the tokenizer.
 """
 
 from __future__ import annotations
@@ -54,6 +54,25 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
         onnx.checker.check_model(path, full_check=True)
 
 
+README = """# A model of glassformer for onnxruntime
+
+It needs `pip install numpy onnxruntime`, and `tokenizers` for subwords.
+
+    python run.py < texts.txt > answers.txt
+
+In Python, in this folder, or with its path in place of the dot:
+
+```python
+import sys
+sys.path.insert(0, ".")
+from run import load
+model = load()
+print(model.translate([EXAMPLE])[0]["text"])
+```
+
+`model.translate` takes many texts, and `num_beams`; an answer has what `python run.py --json` prints.
+"""
+
 FORMAT = Format(
     precisions=("float32", "int8", "float16"),
     beam="same",
@@ -61,4 +80,5 @@ FORMAT = Format(
     check_supported=check_supported,
     write=write,
     answer=script_answers,
+    readme=README,
 )

@@ -53,7 +53,8 @@ class Format:
     `check_supported` raises SettingsError for a model that the format cannot represent, and MissingExtraError without
     its libraries. `write` writes a model into an empty folder, in a precision. `answer` returns the answers of an
     exported folder to texts with a beam width, computed by its own runtime.
-    `holds_members` says whether a file with several models can be exported as one.
+    `holds_members` says whether a file with several models can be exported as one. `readme` is the README.md of the
+    folder, with EXAMPLE where it has a text.
     """
 
     precisions: tuple[str, ...]
@@ -63,6 +64,7 @@ class Format:
     write: Callable[[ModelFile, Path, str], None]
     answer: Callable[[Path, Sequence[Source], int], list[ProgramAnswer]]
     holds_members: bool = True
+    readme: str = ""
 
 
 # What a program reads

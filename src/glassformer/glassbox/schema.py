@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -358,7 +359,15 @@ class Trace(Strict):
 
     def dumps(self) -> str:
         """One JSON document. Raises ValueError for a number that is not finite."""
-        return shown(json.dumps(self.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+        return "".join(self.parts())
+
+    def parts(self) -> Iterator[str]:
+        """The document in parts, each tensor by itself: as a whole it takes several times the memory of the trace."""
+        head, mark, tail = _dumped(replace(self, tensors={}).to_json()).partition('"tensors":{')
+        yield head + mark
+        for number, (name, tensor) in enumerate(self.tensors.items()):
+            yield "," * bool(number) + _dumped({name: dataclasses.asdict(tensor)})[1:-1]
+        yield tail
 
     @classmethod
     def loads(cls, document: str | bytes) -> Trace:
@@ -368,6 +377,10 @@ class Trace(Strict):
         except ValidationError as error:
             where, _, expected = first_fault(error)
             raise ModelFileError("this is not a trace", where=where, expected=f"{FORMAT}: {expected}") from None
+
+
+def _dumped(value: object) -> str:
+    return shown(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
 
 
 @cache

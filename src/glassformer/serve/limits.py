@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,8 +24,11 @@ INPUTS = 1_000  # of one source
 EDITS = 32
 BEAMS = 32
 CHOICES = 10_000
+TRACES = 8  # computed or written at once
+READ_SECONDS = 30  # for the next part of an answer, of about 100 kB
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
 MAX_CONNECTIONS = 512
+_COMMAND = re.compile(r"(?<!\w)--\w|glassformer \w")  # of the command line
 
 
 def default_connections() -> int:
@@ -44,7 +48,8 @@ class Limits:
 
     `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
     body. At shutdown, requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number
-    of open ones; by default half of the open files of the process, at most MAX_CONNECTIONS.
+    of open ones; by default half of the open files of the process, at most MAX_CONNECTIONS. `read_seconds` is how long
+    an answer may wait for its client to read the next part of it; `traces` are computed or written at once.
     """
 
     body_bytes: int = BODY_BYTES
@@ -53,6 +58,8 @@ class Limits:
     drain_seconds: float = DRAIN_SECONDS
     waiting: int = WAITING
     connections: int = field(default_factory=default_connections)
+    read_seconds: float = READ_SECONDS
+    traces: int = TRACES
 
 
 class RequestError(GlassformerError):
@@ -63,19 +70,29 @@ class RequestError(GlassformerError):
         super().__init__(what, got=got, expected=expected, hint=hint)
 
 
-def error_body(error: GlassformerError) -> dict[str, dict[str, str]]:
-    """Return the parts of an error, by name."""
-    parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected, "hint": error.hint}
-    return {"error": {"kind": type(error).__name__} | {name: text for name, text in parts.items() if text is not None}}
+def error_body(error: GlassformerError, names: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+    """Return the parts of an error, by name, for a client: without hints for the command line.
+
+    `names` are those of models, by their paths, which are of no use to a client.
+    """
+    parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected}
+    if error.hint is not None and not _COMMAND.search(error.hint):
+        parts["hint"] = error.hint.replace("decoding.", "")
+    found = {"kind": type(error).__name__} | {part: text for part, text in parts.items() if text is not None}
+    for path, name in (names or {}).items():
+        found = {part: text.replace(path, name) for part, text in found.items()}
+    return {"error": found}
 
 
-def error_response(error: GlassformerError, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(
+    error: GlassformerError, headers: Mapping[str, str] | None = None, names: Mapping[str, str] | None = None
+) -> Response:
     """Return an error as JSON in ASCII: what a request contains may not be UTF-8."""
     statuses = [(UsageError, 400), (TextError, 422), (TimeLimitError, 504), (BusyError, 503), (GlassformerError, 500)]
     status = next(status for kind, status in statuses if isinstance(error, kind))
     if isinstance(error, RequestError):
         status = error.status
-    return Response(json.dumps(error_body(error)), status, headers, media_type="application/json")
+    return Response(json.dumps(error_body(error, names)), status, headers, media_type="application/json")
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: RequestError) -> None:
@@ -94,7 +111,7 @@ class KnownHosts:
             named = Headers(scope=scope).get("host", "")
             if host_name(named) not in self.hosts:
                 what, expected = "the request names a host that is not this server", ", ".join(sorted(self.hosts))
-                hint = "use the address that glassformer serve printed, or start it with --host"
+                hint = "send one of these in the header Host"
                 await refuse(
                     scope, receive, send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint)
                 )

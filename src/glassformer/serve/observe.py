@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,6 +50,9 @@ class ServerMetrics:
         self.together = self._make(Histogram, "batch_requests", "Requests computed together.", buckets=TEXTS)
         self.waited = self._make(Histogram, "wait_seconds", "Wait of a request for its turn.", buckets=SECONDS)
         self.waiting = self._make(Gauge, "waiting_requests", "Requests that wait for their turn.")
+        self.info = self._make(
+            Gauge, "info", "The program and the weights of each model.", "model", "version", "digest"
+        )
         self._worker, worker.on_batch = worker, self.add_batch
 
     def _make(self, kind: Any, name: str, help_text: str, *labels: str, **options: Any) -> Any:
@@ -63,8 +66,11 @@ class ServerMetrics:
         for seconds in batch.waited:
             self.waited.observe(seconds)
 
-    def to_text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
+    def to_text(self, version: str, digests: Mapping[str, str]) -> bytes:
+        """Return all metrics in the text format of Prometheus; `digests` are those of the models, by name."""
+        self.info.clear()
+        for model, digest in digests.items():
+            self.info.labels(model, version, digest).set(1)
         self.waiting.set(self._worker.n_waiting)
         return generate_latest(self.registry)
 

@@ -7,12 +7,15 @@ that has waited longest gives way to a new one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import functools
 import gc
 import math
+import signal
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, cast
 
@@ -33,6 +36,9 @@ KEEP_ALIVE_SECONDS = 30
 HEAD_BYTES = 2**16
 """Maximum size of the request line and the headers."""
 
+UNSENT_BYTES = 2**17
+"""Maximum size of the part of an answer that the operating system has taken and cannot send yet."""
+
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
@@ -41,19 +47,20 @@ class Connection(HttpToolsProtocol):
     """An HTTP/1.1 connection with the time since which it waits.
 
     Above the limit, the one that has waited longest is closed; where none waits, one whose client does not read its
-    answer; where there is none of these, the new one.
+    answer; where there is none of these, the new one. One whose client reads too slowly is closed in any case.
     """
 
-    def __init__(self, limit: int, **options: Any) -> None:
+    def __init__(self, limits: Limits, **options: Any) -> None:
         super().__init__(**options)
-        self._limit = limit
+        self._limits = limits
+        self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self.since = time.monotonic()
         self._head_bytes: int | None = 0  # None after the head of a request
         super().connection_made(transport)
         found = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
-        if len(found) > self._limit:
+        if len(found) > self._limits.connections:
             idle = (other for other in found if other is not self and (other.is_waiting or other.is_unread))
             oldest = min(idle, key=lambda other: (other.is_unread, other.since), default=None)
             if oldest is None:
@@ -61,6 +68,15 @@ class Connection(HttpToolsProtocol):
                 transport.close()
             else:
                 oldest.transport.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._patience = self.loop.call_later(self._limits.read_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._patience is not None:
+            self._patience.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._head_bytes is not None:
@@ -79,6 +95,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
         super().connection_lost(exc)
         if self.cycle is not None and not self.cycle.response_complete:
             task = cast(dict[str, Any], self.cycle.scope).get("task")
@@ -105,12 +122,18 @@ class Server(uvicorn.Server):
     """A uvicorn server that ends in order.
 
     After SIGINT or SIGTERM it finishes the requests that it accepted, for `drain_seconds`; the rest get 503 then. At a
-    second signal it ends at once.
+    second signal it ends at once. At SIGHUP `reload` is called in another thread.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, worker: Worker) -> None:
+    def __init__(self, config: uvicorn.Config, limits: Limits, worker: Worker, reload: Callable[[], None]) -> None:
         super().__init__(config)
-        self._limits, self._worker = limits, worker
+        self._limits, self._worker, self._reload = limits, worker, reload
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(AttributeError, NotImplementedError):  # Windows has no such signal
+            loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, self._reload))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002  # uvicorn's raises it again
         self.force_exit = self.should_exit
@@ -144,14 +167,25 @@ def listen(host: str, port: int) -> socket.socket:
     # Connections inherit it; asyncio sets it only on sockets that name their protocol. Without it, an answer on a kept
     # connection waits 40 ms until its headers are acknowledged.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(AttributeError):  # else the system takes MBs of an answer that is read slowly
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     return listening
 
 
-def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker) -> None:
-    """Answer requests until SIGINT or SIGTERM, and then finish those that the worker has accepted."""
+def serve(
+    app: FastAPI,
+    listening: socket.socket,
+    limits: Limits,
+    worker: Worker,
+    reload: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until SIGINT or SIGTERM, and then finish those that the worker has accepted.
+
+    `reload` is called at SIGHUP.
+    """
     config = uvicorn.Config(
         app,
-        http=functools.partial(Connection, limits.connections),  # type: ignore[arg-type]  # it is only called
+        http=functools.partial(Connection, limits),  # type: ignore[arg-type]  # it is only called
         ws="none",
         loop="asyncio",
         log_level="critical",  # our own log has the errors; the others are those of clients
@@ -164,5 +198,5 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker
     )
     gc.freeze()  # what was loaded stays: it is not examined again
     with listening:
-        Server(config, limits, worker).run(sockets=[listening])
+        Server(config, limits, worker, reload).run(sockets=[listening])
     worker.abort()

@@ -72,6 +72,24 @@ class Engine(Protocol):
     def add_options(parser: argparse.ArgumentParser) -> None: ...
 
 
+class Model:
+    """The model for a program."""
+
+    def __init__(self, description: dict[str, Any], engine: type[Engine]) -> None:
+        self.export, parser = Export(description), argparse.ArgumentParser()
+        engine.add_options(parser)
+        self.engine = engine(self.export, parser.parse_args([]))
+
+    def translate(self, texts: Sequence[str | dict[str, str]], num_beams: int | None = None) -> list[dict[str, Any]]:
+        """Return the answer to each text, or to each object of inputs, as `run.py --json` prints it.
+
+        Raises InputError for one that cannot be read.
+        """
+        rows = [read_row(self.export, i, json.dumps(text), as_json=True) for i, text in enumerate(texts, 1)]
+        answers = answered(rows, self.engine, num_beams or self.export.search["num_beams"])
+        return [values_of(self.export, row, answer) for row, answer in zip(rows, answers)]
+
+
 def main(description: dict[str, Any], engine: type[Engine]) -> None:
     """Read lines from standard input, answer them and write a line for each."""
     export = Export(description)
@@ -124,11 +142,8 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
     """Write the answers to standard output and the notes to standard error. Exits with 4 where rows are left empty."""
     answers = answered(rows, engine, options.beam, all_answers=options.confidence)
     for row, answer in zip(rows, answers):
-        text = export.target.decode(answer.ids)
-        values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
-        del values["others"]
-        values |= {"left_out": row.left_out} if row.left_out else {}
-        plain = text.replace("\r", " ").replace("\n", " ")
+        values = values_of(export, row, answer)
+        plain = values["text"].replace("\r", " ").replace("\n", " ")
         if options.confidence:
             limit = 1.0 if answer.finished and not export.is_unlike(row.ids) else export.calibration["unusual_limit"]
             p = probability(export.calibration["weights"], [answer.score, *answer.others], limit) if row.ids else None
@@ -140,6 +155,14 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
         sys.stderr.write(f"warning: {note}\n")
     if any(row.left_out for row in rows):
         sys.exit(EXIT_LEFT_OUT)
+
+
+def values_of(export: Export, row: Row, answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON values."""
+    text = export.target.decode(answer.ids)
+    values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
+    del values["others"]
+    return values | ({"left_out": row.left_out} if row.left_out else {})
 
 
 def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False) -> list[Answer]:

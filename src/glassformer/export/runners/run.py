@@ -33,6 +33,14 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
+def load() -> Any:
+    """Return the model for a program: `load().translate(["a text"])[0]["text"]`."""
+    from engine import Engine
+    from lines import Model
+
+    return Model(read_description(HERE), Engine)
+
+
 if __name__ == "__main__":
     description = read_description(HERE)
     sys.path.insert(0, str(HERE))  # PYTHONSAFEPATH leaves it out

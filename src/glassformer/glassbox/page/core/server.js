@@ -17,7 +17,7 @@ export class Server {
    * @param {(text: string|Object<string, string>) => void} onAsk  is called before a text is computed
    */
   async first({ request: { text, inputs, target, beams } }, onAsk) {
-    this.model = await this.answer(fetch(`api/model${location.search}`)); // "?model=name", or the first
+    this.model = await this.answer(fetch(`v1/model${location.search}`)); // "?model=name", or the first
     const ask = (source, ...rest) => {
       onAsk(source);
       return this.trace(source, ...rest);
@@ -37,11 +37,11 @@ export class Server {
   }
 
   trace(text, target, beams) {
-    return this.post('api/trace', { text, target, num_beams: beams, weights: this.model.weights_fit, history: true });
+    return this.post('v1/trace', { text, target, num_beams: beams, weights: this.model.weights_fit, history: true });
   }
 
   whatIf({ text, inputs, target, search }, edits) {
-    return this.post('api/whatif', { text: inputs ?? text, target, edits, num_beams: search.beam.num_beams });
+    return this.post('v1/whatif', { text: inputs ?? text, target, edits, num_beams: search.beam.num_beams });
   }
 
   post(path, body) {
