@@ -149,7 +149,7 @@ def test_a_translation_is_explained_without_torch(without):
     assert without[EXPLAIN].code == 0, without[EXPLAIN].err
     trace = json.loads(without[EXPLAIN].out)
     assert trace["check"]["passed"] is None
-    assert trace["check"]["note"] == "this needs PyTorch: pip install 'glassformer[train]'"
+    assert trace["check"]["note"] == "this needs PyTorch (the extra train)"
     assert trace["evidence"]["occlusion"] in trace["tensors"]
 
 
@@ -164,7 +164,7 @@ def test_a_model_is_exported_and_checked_without_torch(form, without, names):
 @pytest.mark.parametrize("command", TRAINS)
 def test_what_trains_says_in_one_message_that_torch_is_missing(command, without):
     message = f"error: glassformer {command.split()[0]} needs the package 'torch', which is not installed\n"
-    expected = (1, "", message + "  next: pip install 'glassformer[train]'\n")
+    expected = (1, "", message + "  next: pip install '.[train]' in the folder that has pyproject.toml\n")
     assert without[command][:3] == expected
 
 

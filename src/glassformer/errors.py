@@ -174,7 +174,7 @@ class MissingExtraError(GlassformerError):
     ) -> None:
         super().__init__(
             f"{feature} needs the package {package!r}, which {problem}",
-            hint=hint or f"pip install 'glassformer[{extra}]'",
+            hint=hint or f"pip install '.[{extra}]' in the folder that has pyproject.toml",
         )
 
 

@@ -349,8 +349,11 @@ class Settings(_Frozen):
         n_positions = self.model.n_positions
         return n_tokens if n_positions is None else min(n_tokens, n_positions - n_frame_tokens)
 
-    def to_toml(self) -> str:
-        """Return the complete recipe, with a comment above each setting; an unset one (None) is only a comment."""
+    def to_toml(self, reasons: Mapping[str, str] | None = None) -> str:
+        """Return the complete recipe, with a comment above each setting; an unset one (None) is only a comment.
+
+        `reasons` are those of the values of settings, by full name: a comment behind the value.
+        """
         lines: list[str] = []
         section: list[str] = []
         for name, description in all_settings().items():
@@ -360,6 +363,7 @@ class Settings(_Frozen):
                 section = path
             value = functools.reduce(getattr, [*path, key], self)
             lines += [f"# {description}", f"# {key} is unset" if value is None else tomli_w.dumps({key: value}).strip()]
+            lines[-1] += f"  # {reasons[name]}" if reasons and name in reasons else ""
         return "\n".join(lines[1:]) + "\n"
 
 

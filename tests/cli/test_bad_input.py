@@ -32,11 +32,63 @@ def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, tabl
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("abcd", "abcd"), ("it's 3/4", "'it'\"'\"'s 3/4'"), ("long " * 80, "TEXT"), ("a.b", "a.b")]
+    ("text", "shown"),
+    [("it's.txt", "'it'\"'\"'s.txt'"), ("3/4", "3/4"), ("long/" * 80, "TEXT"), ("a b.csv2", "'a b.csv2'")],
 )
-def test_a_text_instead_of_a_file_names_the_command_for_texts(call, run, text, shown):
+def test_a_file_that_does_not_exist_names_the_command_for_texts(call, run, text, shown):
     answer = call("translate", run, text)
     assert_is_for_people(answer, 1, f"as a text: echo {shown} | glassformer translate {run}")
+
+
+@pytest.mark.parametrize("text", ["1969-07-20", "3.5", "it's 3/4"])
+def test_a_text_that_is_no_path_is_translated_with_a_notice(call, run, text):
+    answer = call("translate", run, text)
+    assert answer.code == 0, answer.err
+    assert answer.out == call("translate", run, stdin=f"{text}\n".encode()).out
+    assert f"there is no file {text!r}: it is translated as a text\n" in answer.err
+
+
+def test_a_table_whose_header_is_not_seen_is_translated_with_a_warning(tmp_path, call, run, table_of):
+    table = table_of(tmp_path / "table.csv", [("wann", "was"), ("1969-07-20", "x"), ("1970-07-20", "y")])
+    assert "if it has the names of the columns: --header" in call("translate", run, table, "--column", "0").err
+    assert "--header" not in call("translate", run, table, "--column", "0", "--no-header").err
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    "words", ["translate INPUT RUN", "evaluate INPUT RUN", "score INPUT RUN", "explain INPUT RUN", "tokens 1969 RUN"]
+)
+def test_arguments_in_the_wrong_order_say_what_to_write(call, run, few, words):
+    verb, first, second = words.replace("INPUT", str(few)).replace("RUN", str(run)).split()
+    answer = call(verb, first, second)
+    assert_is_for_people(answer, 2, "the arguments are in the wrong order", f"glassformer {verb} {second} {first}\n")
+
+
+def test_the_name_of_a_model_with_a_slip_says_which_is_near(call, run):
+    answer = call("translate", run.parent / "rum", "x y")
+    assert_is_for_people(answer, 1, "the model does not exist", f"did you mean {run}?")
+
+
+@pytest.mark.parametrize(
+    ("words", "next_words"),
+    [
+        (["--set", "training.max_minutes", "3"], "--set training.max_minutes=3\n"),
+        (["--set", "training.max_minutes", "--resume"], "--set training.max_minutes=VALUE\n"),
+        (["--set", "max_minutes=3"], "--set training.max_minutes=3\n"),
+        (["--set", "lr=3"], "training.learning_rate\n"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_says_what_to_write(call, table, tmp_path, words, next_words):
+    answer = call("train", table, "--out", tmp_path / "run", *words)
+    assert_is_for_people(answer, 2, f"  next: {next_words}" if "=3" in next_words else next_words)
+
+
+def test_a_word_of_another_option_is_no_file(call, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = call("export", run, "--to", "html", "--out", "html")
+    assert answer.code == 0, answer.err
 
 
 # Options

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
-from glassformer.cli.console import printable, printable_lines
+from rich.console import Console
+
+from glassformer.cli.console import printable, printable_lines, wrapped
 
 
 def test_what_acts_on_a_terminal_is_printed_as_an_escape():
@@ -30,3 +32,10 @@ def test_ordinary_text_of_any_script_stays_as_it_is():
 
 def test_the_line_breaks_of_a_message_stay():
     assert printable_lines("one\n  two\x1b\n") == "one\n  two\\x1b\n"
+
+
+def test_a_line_for_a_terminal_breaks_between_words_only_and_one_for_a_file_not_at_all():
+    text = f"one two three\n  four five {'x' * 30} six"
+    assert wrapped(text, Console(width=14, force_terminal=False)) == text
+    lines = wrapped(text, Console(width=14, force_terminal=True)).split("\n")
+    assert lines == ["one two three", "  four five", f"    {'x' * 30}", "    six"]

@@ -50,6 +50,15 @@ def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table,
     assert "no row has a source that was trained on\n" in call("evaluate", run, none, "-q").out
 
 
+def test_the_metric_of_the_training_is_first(call, run, few):
+    found = json.loads(call("evaluate", run, few, "--json").out)["metrics"]["exact_match"]
+    value, low, high = (f"{100 * found[name]:.2f}" for name in ("value", "low", "high"))
+    verdict, *others = call("evaluate", run, few, "-q").out.splitlines()
+    right = round(24 * found["value"])
+    assert verdict == f"{right} of 24 answers are right: exact match {value} % (95 % interval {low} to {high})"
+    assert [line for line in others if line.startswith("bleu ") and "nrefs" not in line]
+
+
 def test_a_model_without_the_file_of_its_sources_says_that_the_overlap_is_unknown(call, run, table, others):
     alone = call("evaluate", others[0], table, "--quiet").out
     assert "trained on: unknown, because the sources.safetensors of its run is not next to the model\n" in alone
@@ -147,7 +156,7 @@ def test_an_ensemble_scores_as_in_python(call, run, others, few, translator):
     lines = call("score", run, few, *words, "--json", "--quiet").out.splitlines()
     found = [json.loads(line)["score"] for line in lines]
     expected = [each.score for each in Translator.load(run, ensemble=others).score(PAIRS)]
-    assert found == pytest.approx(expected, abs=1e-5)
+    assert found == pytest.approx(expected, rel=1e-5)
     assert found != pytest.approx([each.score for each in translator.score(PAIRS)], abs=1e-2)
 
 
@@ -171,7 +180,8 @@ def test_the_suspects_are_the_rows_whose_target_is_less_probable_than_the_answer
     for each in found:
         row = each["row"] - 2
         assert (each["source"], each["target"], each["answer"]) == (sources[row], "1", answers[row])
-        assert each["margin"] == each["answer_score"] - each["score"] > 0
+        assert each["margin"] == pytest.approx(each["answer_score"] - each["score"], rel=1e-5)
+        assert each["margin"] > 0
         score = translator.score([(sources[row], "1"), (sources[row], answers[row])])
         assert (each["score"], each["answer_score"]) == pytest.approx([one.score for one in score], abs=1e-4)
     assert found[0]["margin"] >= found[1]["margin"]

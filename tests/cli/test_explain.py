@@ -33,9 +33,9 @@ def test_the_summary_is_one_screen(call, run, expected):
     source, output = expected.tokens.source, expected.tokens.target_out
     assert answer.out.splitlines() == [
         TEXT,
-        f"→ {best.text}   model's probability {np.exp(best.score):.4f}",
+        f"→ {best.text}   score {best.score:.4f}",
         f"source: {' '.join(token.text for token in source)}",
-        f"output: {' '.join(token.text.replace(' ', '␣') for token in output)}",
+        f"answer: {' '.join(token.text.replace(' ', '␣') for token in output)}",
         f"every number, as a page: glassformer explain --html explained.html {run} {TEXT}",
     ]
 
@@ -80,7 +80,7 @@ def test_a_given_target_and_an_edit_have_a_line_each(call, run):
     assert f"→ {trace.difference.beam.after.text}  " in answer.out
     assert f"before the edits: {trace.difference.beam.before.text}\n" in answer.out
     gold = "J u l y ␣ 2 0 , ␣ 1 9 6 9 <eos>"
-    assert f"gold: {gold}   mean loss {trace.array('gold.losses').mean():.4f} nats\n" in answer.out
+    assert f"target: {gold}   mean loss {trace.array('gold.losses').mean():.4f} nats\n" in answer.out
     words = f"{run} {TEXT} --target 'July 20, 1969' --edit 'attention decoder.0.cross off' --edit 'token 2=0'"
     assert answer.out.endswith(f"glassformer explain --html explained.html {words}\n")
 

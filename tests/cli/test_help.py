@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
+import typer.main
+
+from glassformer.cli import command_line
 
 COLUMNS = "--source --feature --target --header --no-header --bad-rows "
 LEDGER = COLUMNS + "--ledger --overwrite "
@@ -18,7 +22,9 @@ CONTRACT = {
     "audit": f"TABLE --valid --test --set --strict {COLUMNS} {PRINTED}",
     "split": f"TABLE --out --valid --test --group --seed {COLUMNS} {PRINTED}",
     "demo": f"--out --device --seed {PRINTED}",
-    "train": f"TABLE --out --test --resume --overwrite --dry-run --members --tensorboard {TRAINING} {PRINTED}",
+    "train": f"""
+        TABLE --out --test --resume --overwrite --dry-run --verbose --members --tensorboard {TRAINING} {PRINTED}
+    """,
     "settings": f"WORD --recipes {PRINTED}",
     "translate": f"""
         MODEL INPUT --out --ledger --resume --overwrite --column --feature --keep --header --no-header --prefix
@@ -47,7 +53,7 @@ CONTRACT = {
 
 def options_in(text: str) -> set[str]:
     """The options that a help lists, one in a line: not those that its descriptions mention."""
-    return set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"^│ (?:\*|\s)*(--\S+(?: +--\S+)*)", text, re.MULTILINE))))
+    return set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"^│ (--\S+(?: +--\S+)*)", text, re.MULTILINE))))
 
 
 def test_help_of_every_verb_and_settings_answer_without_torch_and_other_heavy_libraries():
@@ -63,7 +69,8 @@ def run(commands, *heavy):
         except SystemExit as left:
             assert left.code in (0, None), (words, left.code)
     assert not {{*heavy}} & sys.modules.keys(), {{*heavy}} & sys.modules.keys()
-run([["--help"], *([verb, "--help"] for verb in {[*CONTRACT]!r})], "glassformer.settings", *heavy)
+verbs = ([verb, "--help"] for verb in {[*CONTRACT]!r})
+run([["--help"], ["--version"], *verbs], "glassformer.settings", "pydantic", *heavy)
 run([["settings"], ["settings", "--json"], ["settings", "dropout"]], *heavy)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=600)
@@ -79,6 +86,26 @@ def test_a_verb_has_the_options_of_the_contract_and_no_others_and_at_most_24(cal
     assert options_in(answer.out) == options | {"--help"}
     assert len((options | {"--help"}) - {"--no-header"}) <= 24
     assert set(words) - options <= set(re.findall(r"\b[A-Z]+\b", answer.out))
+
+
+@pytest.mark.parametrize("verb", CONTRACT)
+def test_at_80_columns_a_name_is_in_one_piece_and_says_what_it_takes_without_a_type(call, verb):
+    lines = call(verb, "-h", columns=80).out.splitlines()
+    assert not [line for line in lines if len(line) > 80 and line.startswith("│")]
+    names = [line[2:].split("  ")[0] for line in lines if line.startswith("│ ") and not line.startswith("│  ")]
+    assert not [name for name in names if not re.fullmatch(r"(-[\w-]+,? ?)+(\S+( \S+)*)?|\S+", name)]
+    assert not re.search(r"<(str|int|bool|float|[Pp]ath|list)\b|\[required\]|\bNone\b", "\n".join(lines))
+
+
+@pytest.mark.parametrize("verb", CONTRACT)
+def test_the_help_ends_with_two_commands_that_the_verb_accepts(verb, monkeypatch):
+    monkeypatch.setattr("glassformer.cli.options.local", lambda text, **_: text)  # nothing is fetched
+    command = typer.main.get_command(command_line(verb)).commands[verb]
+    examples = [shlex.split(line.partition(" > ")[0]) for line in command.epilog.splitlines()]
+    assert len(examples) == 2
+    for example in examples:
+        assert example[:2] == ["glassformer", verb]
+        assert command.make_context(verb, example[2:])
 
 
 def test_the_help_of_explain_names_the_page_first(call):

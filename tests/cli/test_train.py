@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from glassformer.cli import following
-from glassformer.cli.train import duration
+from glassformer.cli.following import clock, duration, next_command, progress_text
 from glassformer.data.datasets import dates
 from glassformer.data.splits import TrainedSources
 from glassformer.planning.recipes.overrides import read_recipe
-from glassformer.settings import Settings
+from glassformer.settings import Settings, TrainingSettings
 from glassformer.storage.modelfile import ModelFile
+from glassformer.training.events import Finished, Progress, Sample, Validated
 
 
 def settings_of(run: Path) -> Settings:
@@ -84,7 +86,7 @@ def test_rows_that_are_dropped_changed_or_damaged_are_counted_in_ledger_model_an
     answer = call("train", table, "--out", run, *tables, *words)
     assert answer.code == 0, answer.err
     assert "1 kept without their control characters" in answer.err
-    assert f"each row that is not kept will be listed in {run / 'ledger.jsonl'}\n" in answer.err
+    assert f": {run / 'ledger.jsonl'})\n" in answer.err
     assert "--ledger FILE" not in answer.err
     entries = [json.loads(line) for line in (run / "ledger.jsonl").read_text("utf-8").splitlines()]
     assert {(Path(entry["file"]).stem, entry["row"], entry["reason"]) for entry in entries} == {
@@ -106,18 +108,37 @@ def test_rows_that_are_dropped_changed_or_damaged_are_counted_in_ledger_model_an
 # What it says
 
 
-def test_every_choice_is_printed_with_its_reason_and_standard_output_is_for_results_alone(trained):
-    said = trained[1].err
-    assert trained[1].out == ""
-    assert "200 rows read, 200 kept" in said
-    assert "source: iso (column 0) · target: english (column 1)" in said
+def test_a_few_lines_before_the_first_step_say_what_is_trained_and_on_what(trained, table):
+    run, answer = trained
+    assert answer.out == ""
+    start, _, rest = answer.err.partition("\nstep 75 · ")
+    rows, columns, example, tokens, training, where = start.splitlines()
+    assert rows == f"{table}: 200 rows read, 200 kept"
+    assert columns == "source: iso (column 0) · target: english (column 1)"
+    assert example == f"such as: {' → '.join(dates(200, seed=7)[0])}"
+    assert tokens.startswith("Tokens of the source are characters: 1.0 words a text; of the target, ")
+    assert re.fullmatch(r"The model has [\d,]+ parameters and trains 150 steps on 180 rows; exact match .*", training)
+    assert where == f"Training on cpu in float32; {run / 'recipe.toml'} has the reason of each setting."
+    assert re.match(r"held-out loss \d\.\d{3} · exact match [\d.]+ %", rest)
+
+
+def test_with_verbose_every_choice_is_printed_with_its_reason(tmp_path, call, small, table):
+    said = call("train", table, "--out", tmp_path / "run", "--verbose", *small(training__steps="1")).err
     assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
     assert re.search(r"tokens\.source\.kind\s+characters\s+character-level: 1\.0 words a text", said)
     assert re.search(r"model\.d_model\s+32\s+set by you \(advice: 128\)", said)
     assert re.search(r"training\.schedule\s+cosine\s+the learning rate reaches zero", said)
-    assert "180 rows to train on, 20 held out" in said
-    assert re.search(r"step +150 +held-out loss \d", said)
-    assert "(gold: " in said
+
+
+def test_the_recipe_has_the_reasons_and_keeps_them_when_a_resumed_run_changes_it(tmp_path, call, small, table):
+    run, words = tmp_path / "run", small(training__steps="2")
+    assert call("train", table, "--out", run, *words).code == 0
+    recipe = (run / "recipe.toml").read_text("utf-8")
+    assert "\nd_model = 32  # set by you (advice: 128)\n" in recipe
+    assert '\nschedule = "cosine"  # the learning rate reaches zero at the last step\n' in recipe
+    resumed = call("train", table, "--out", run, "--resume", "--set", "training.steps=3")
+    assert resumed.code == 0, resumed.err
+    assert (run / "recipe.toml").read_text("utf-8") == re.sub("steps = 2  #.*", "steps = 3", recipe)
 
 
 def test_quiet_says_nothing_and_json_is_one_document(tmp_path, call, small, table):
@@ -145,7 +166,9 @@ def test_a_dry_run_prints_the_plan_and_a_forecast_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(59, "59 seconds"), (150, "2.5 minutes"), (200_000, "2.3 days")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(59, "59 s"), (150, "2 min"), (9_000, "2.5 hours"), (200_000, "2.3 days")]
+)
 def test_a_time_has_the_unit_that_fits(seconds, text):
     assert duration(seconds) == text
 
@@ -168,7 +191,7 @@ def test_set_wins_over_the_recipe_and_the_recipe_over_the_advice(tmp_path, call,
     assert settings.training.warmup_steps == 5
     assert settings.training.schedule == "cosine"
     assert (settings.training.seed, settings.training.precision, settings.model.d_model) == (9, "bfloat16", 16)
-    assert re.search(r"training\.batch_tokens\s+777\s+set by you", answer.err)
+    assert "\nbatch_tokens = 777  # set by you" in (tmp_path / "run" / "recipe.toml").read_text("utf-8")
 
 
 @pytest.mark.medium
@@ -182,9 +205,10 @@ def test_two_processes_with_one_recipe_write_the_same_bytes(tmp_path, table, sma
             [sys.executable, "-m", "glassformer", *words], capture_output=True, text=True, check=False, env=environment
         )
         assert done.returncode == 0, done.stderr
-        files = ("model.safetensors", "sources.safetensors", "recipe.toml", "held_out.jsonl", "errors.json")
+        files = ("model.safetensors", "sources.safetensors", "held_out.jsonl", "errors.json")
         digests.append([sha256((tmp_path / str(number) / name).read_bytes()).hexdigest() for name in files])
     assert digests[0] == digests[1]
+    assert settings_of(tmp_path / "0") == settings_of(tmp_path / "1")
 
 
 # Going on from a model
@@ -203,9 +227,10 @@ def test_a_model_to_start_from_decides_on_shape_and_tokens_and_its_sources_count
     assert first.data.sources_digest == before.digest
     assert set(own.hashes.tolist()) > set(before.hashes.tolist())
     assert len(own.hashes) == len(before.hashes) + 27
-    assert f"tokens and shape of the model are those of {run}" in answer.err
-    assert "training.learning_rate" in answer.err
-    assert not [name for name in ("model.d_model", "tokens.source.kind") if name in answer.err]
+    assert f"Tokens and shape of the model are those of {run}.\n" in answer.err
+    recipe = (more / "recipe.toml").read_text("utf-8")
+    assert re.search("^learning_rate = .*  # ", recipe, re.MULTILINE)
+    assert not re.search("^(d_model|kind) = .*  # ", recipe, re.MULTILINE)
     assert call("train", other, "--out", more, "--resume").code == 0
     assert TrainedSources.load(more / "sources.safetensors").digest == own.digest
 
@@ -252,7 +277,8 @@ def test_without_held_out_rows_nothing_is_called_held_out(tmp_path, call, small,
     answer = call("train", table, "--out", tmp_path / "run", *small(), *options)
     assert answer.code == 0
     assert "training loss" in answer.err
-    assert "on training rows; weights: the best validation; model: " in answer.err
+    assert re.search(r"^loss \d\.\d{4} on training rows$", answer.err, re.MULTILINE)
+    assert "held-out" not in re.sub("Training on.*|that needs.*", "", answer.err)
     assert "on training rows" in (tmp_path / "run/README.md").read_text(encoding="utf-8")
 
 
@@ -263,24 +289,67 @@ def test_a_text_is_shown_as_it_stands_and_not_as_a_picture(tmp_path, call, small
     assert "❤" not in answer.out + answer.err
 
 
-def test_the_end_names_the_commands_that_look_inside(trained, call, tmp_path):
+def test_the_end_says_how_good_the_model_is_why_it_ended_and_what_to_do_next(trained, table):
     run, said = trained
-    explain = next(line.strip() for line in said.err.splitlines() if line.strip().startswith("glassformer explain"))
-    assert shlex.split(explain)[2:3] == [str(run)]
-    page = tmp_path / "report.html"
-    answer = call(*shlex.split(explain)[1:-1], page)
-    assert answer.code == 0, answer.err
-    assert page.exists()
-    for command in (f"glassformer serve {run}", f"glassformer info {run}"):
-        assert command in said.err
+    end = ModelFile.load(run).metrics
+    *_, verdict, reason, model, following_line, command = said.err.splitlines()
+    right = round(end.value * end.n_sources)
+    assert verdict == f"{right} of {end.n_sources} held-out answers are right ({100 * end.value:.3g} %)"
+    losses = [event["loss"] for event in history(run) if event["event"] == "validated"]
+    assert reason.startswith("all steps done after 0:")
+    assert reason.endswith(
+        f", still improving: the loss fell by {100 * (1 - losses[1] / losses[0]):.0f} % in the last half"
+    )
+    assert model.startswith(f"model: {run / 'model.safetensors'}, weights: ")
+    assert (following_line, command) == (
+        "next:",
+        f"  glassformer train {table} --out {run} --resume --set training.steps=300",
+    )
 
 
-def test_a_metric_that_is_not_that_of_the_best_validation_is_explained(trained):
-    run, said = trained
-    values = [event["value"] for event in history(run) if event["event"] == "validated"]
-    final = ModelFile.load(run).metrics
-    jumped = f"{max(values):.4f}" != f"{final.value:.4f}"
-    assert ("the best validation had exact_match" in said.err) == jumped
-    if jumped:
-        assert "it translated at most training.validate_rows sources" in said.err
-    assert final.n_sources in (10, 20)
+def test_a_validation_shows_the_answers_that_have_changed_and_wrong_ones_first():
+    printed = []
+    reporter = mock.Mock(print=lambda text, **_: printed.append(text))
+    right, wrong, other = (Sample(source, "b", answer) for source, answer in (("1", "b"), ("2", "a"), ("3", "c")))
+    answers: dict[str, str] = {}
+    validated = Validated(10, 1.0, 0.5, "exact_match", 0.25, True, samples=(right, wrong), wrong=(wrong, other))
+    following._print_validated(reporter, validated, "held-out", answers)
+    assert printed[0] == "step 10 · held-out loss 0.500 · exact match 25.00 % · best so far"
+    assert printed[1:] == ["  ✗ 2 → a (target: b)", "  ✗ 3 → c (target: b)", "  ✓ 1 → b"]
+    printed.clear()
+    mended = Sample("2", "b", "b")
+    following._print_validated(
+        reporter, replace(validated, samples=(right, mended), wrong=(other,)), "held-out", answers
+    )
+    assert printed[1:] == ["  ✓ 2 → b"]
+
+
+@pytest.mark.parametrize(
+    ("begun", "minutes", "left"),
+    [
+        ((0, 0.0), None, "20 min left"),
+        ((180, 157.5), None, "10 min left"),
+        ((0, 0.0), 4, "30 s left"),
+        ((360, 0), 4, ""),
+    ],
+)
+def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begun, minutes, left):
+    event = Progress(360, 210.0, 1.5, 0.987, 2.0, 1e-3, 1.0, 9_000.0)
+    text = progress_text(event, begun, TrainingSettings(steps=2400, max_minutes=minutes))
+    assert text == " · ".join(filter(None, ("step 360/2,400", "3:30", left, "loss 0.99")))
+    assert clock(7_500) == "2:05:00"
+
+
+@pytest.mark.parametrize(
+    ("step", "value", "fell", "expected"),
+    [
+        (100, 0.15, 0.41, "again --set training.max_minutes=22"),
+        (1000, 0.15, 0.41, "again --set training.steps=2000"),
+        (1000, 0.15, 0.01, "glassformer translate 'my run' '3 ft'"),
+        (1000, 1.0, 0.41, "glassformer translate 'my run' '3 ft'"),
+        (1000, 0.15, None, "glassformer translate 'my run' '3 ft'"),
+    ],
+)
+def test_the_next_command_trains_on_where_that_would_help(step, value, fell, expected):
+    finished = Finished(step, 120.0, "", "", "exact_match", value, Path("my run/model.safetensors"), loss_fell=fell)
+    assert next_command(finished, TrainingSettings(steps=1000), "again", "3 ft") == expected

@@ -184,7 +184,7 @@ def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted)
 
 @pytest.mark.parametrize(
     ("cluster", "message", "code"),
-    [("slurm", "--on slurm is not available", 2), ("ray", "pip install 'glassformer[ray]'", 1)],
+    [("slurm", "--on slurm is not available", 2), ("ray", "pip install '.[ray]'", 1)],
 )
 def test_a_cluster_that_is_not_available_is_an_error_and_nothing_is_written(
     call, tmp_path, run, many, monkeypatch, cluster, message, code

@@ -593,7 +593,7 @@ def test_without_pyarrow_the_extra_is_named(folder, monkeypatch, name, feature):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     error = failure(MissingExtraError, read_table, put(folder, name, "x"), DataSettings())
     assert error.what == f"{feature} needs the package 'pyarrow', which is not installed"
-    assert error.hint == "pip install 'glassformer[parquet]'"
+    assert error.hint == "pip install '.[parquet]' in the folder that has pyproject.toml"
 
 
 # --- Fingerprint ---

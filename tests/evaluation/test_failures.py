@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from glassformer.evaluation.failures import FEW, AnswerEdit, Failures, edits_of, find_failures
+from glassformer.evaluation.failures import FEW, AnswerEdit, Failures, edits_of, find_failures, most_wrong
 from glassformer.evaluation.metrics import Item, Share, edit_distance
 from glassformer.inference.translator import Translation, Translator
 from glassformer.storage.records import TrainingData
@@ -93,6 +93,12 @@ def test_groups_have_all_items_and_a_bad_one_is_what_to_add() -> None:
     assert "rows whose source has 3 to 5 tokens" in rows
     assert not any("small" in each for each in rows)
     assert all(each.share.high < each.others.low for each in found.advice)
+
+
+def test_the_group_that_loses_most_answers_is_found_without_edits() -> None:
+    rows = [("a" * (1 + row % 6), "b", "b" if row % 6 < 3 else "c") for row in range(20 * FEW)]
+    assert most_wrong(translator(), answered(*rows)) == found_in(*rows).advice[0]
+    assert most_wrong(translator(), answered(*((source, "b", "b") for source, *_ in rows))) is None
 
 
 def test_a_small_group_is_no_advice() -> None:

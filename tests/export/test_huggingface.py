@@ -255,4 +255,4 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError) as error:
         FORMAT.check_supported(untrained())
-    assert error.value.hint == "pip install 'glassformer[huggingface]'"
+    assert error.value.hint == "pip install '.[huggingface]' in the folder that has pyproject.toml"

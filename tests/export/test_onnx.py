@@ -214,5 +214,6 @@ def test_without_a_library_the_extra_is_named(package: str, feature: str, monkey
     with pytest.raises(MissingExtraError) as error:
         FORMAT.check_supported(untrained())
     assert str(error.value) == (
-        f"{feature} needs the package {package!r}, which is not installed\n  next: pip install 'glassformer[onnx]'"
+        f"{feature} needs the package {package!r}, which is not installed\n"
+        "  next: pip install '.[onnx]' in the folder that has pyproject.toml"
     )

@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings as examples, strategies as st
 
+from benchmarks.tables import table
 from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
 from glassformer.planning.advise import Advice, advise
@@ -106,10 +107,28 @@ def test_characters_that_are_put_together_from_few_are_taken_apart() -> None:
     Settings(**merge(advise(turned_rows, shared).settings, {"model": {"tied_embeddings": "all"}}, shared))
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("products", "targets have 63 different words"),
+        ("addresses", "of its words are in the source"),
+        ("commands", "targets have "),
+    ],
+)
+def test_texts_that_are_brought_into_one_form_are_right_or_wrong(kind: str, why: str) -> None:
+    rows = [Pair(*row) for row in table(kind, 3000)]
+    (metric,) = (choice for choice in advise(rows).choices if choice.setting == "training.metric")
+    assert metric.value == "exact_match"
+    assert metric.reason.startswith("each source has one target, and ")
+    assert why in metric.reason
+    several = [*rows, *(Pair(row.source, f"{row.target} or so") for row in rows[:100])]
+    assert advise(several).settings["training"]["metric"] == "bleu"
+
+
 def test_bleu_is_no_metric_for_short_targets() -> None:
     """Subwords that were asked for: without four words BLEU is 0, even if all is right."""
     given = {"tokens": {"source": {"kind": "subwords"}, "target": {"kind": "subwords"}}}
-    rows = [Pair(pair.source, pair.target[:3]) for pair in prose()]
+    rows = [Pair(pair.source, pair.target.split()[0]) for pair in prose()]
     assert advise(rows, given).settings["training"]["metric"] == "chrf"
 
 

@@ -31,7 +31,7 @@ def torch_of(version: str) -> ModuleType:
     return module
 
 
-def refused(hint: str = "pip install 'glassformer[train]'") -> str:
+def refused(hint: str = "pip install '.[train]' in the folder that has pyproject.toml") -> str:
     with pytest.raises(MissingExtraError) as caught:
         check_pytorch("glassformer train")
     assert not has_pytorch()

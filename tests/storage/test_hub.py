@@ -216,4 +216,4 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match="huggingface_hub") as caught:
         local_model("hf://me/model")
-    assert "glassformer[huggingface]" in str(caught.value)
+    assert ".[huggingface]" in str(caught.value)

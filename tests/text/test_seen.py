@@ -77,6 +77,16 @@ def test_new_words_are_no_mark_where_texts_are_diverse_and_a_repeated_text_is_on
     assert unlike(learned(commands, kind="words"), "c b a c") == "no text of the training has “c b a”"
 
 
+def test_a_new_string_of_subwords_is_named_by_its_whole_words() -> None:
+    draw = random.Random(2)
+    names = [
+        f"{draw.choice(('bolt', 'nut'))} M{draw.choice('3568')} {draw.choice(('zinc', 'steel'))}" for _ in range(80)
+    ]
+    model = learned([*names, "bolt M3 zinc bolt M5 zinc"], kind="subwords", vocabulary_size=40)
+    assert unlike(model, "bolt M35 zinc") == "no text of the training has “M35”"
+    assert unlike(model, names[0]) == ""
+
+
 @examples(max_examples=50)
 @given(
     st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=40), st.text("abcd", min_size=1, max_size=6)
@@ -97,7 +107,7 @@ def test_what_is_marked_has_a_string_that_no_text_has_and_what_was_trained_on_is
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
-@pytest.mark.parametrize("kind", ["characters", "words"])
+@pytest.mark.parametrize("kind", ["characters", "words", "subwords"])
 def test_the_page_has_the_same_words(kind: str) -> None:
     texts = [text.replace("-", " - ") for text in dates(3000, 1400, 1499, 1)]
     tokenizer, seen = learned(texts, kind=kind)

@@ -55,7 +55,7 @@ def test_a_missing_library_is_named_before_the_training(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(MissingExtraError) as caught:
         TensorBoard(tmp_path)
-    assert caught.value.hint == "pip install 'glassformer[tensorboard]'"
+    assert caught.value.hint == "pip install '.[tensorboard]' in the folder that has pyproject.toml"
 
 
 @pytest.mark.parametrize("chosen", [None, "a value of the user"])

@@ -222,7 +222,7 @@ def test_a_run_ends_when_its_time_is_over(tmp_path):
     training = {"steps": 10_000, "max_minutes": 1e-6}
     validated, finished = outcome(start(tmp_path, training=training))
     assert finished.step == 1
-    assert finished.reason == "training.max_minutes = 1e-06 is reached"
+    assert finished.reason == "stopped by training.max_minutes = 1e-06"
     assert len(validated) == 1
     assert ModelFile.load(tmp_path / "run").metrics.step == 1
 

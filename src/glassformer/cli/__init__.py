@@ -9,8 +9,9 @@ import sys
 
 import typer
 
-from glassformer.cli.command import Command, as_options
+from glassformer.cli.command import Command, Group, as_options
 from glassformer.cli.console import print_error
+from glassformer.cli.help import description_of
 from glassformer.errors import GlassformerError, is_out_of_memory
 
 VERBS = {
@@ -21,25 +22,36 @@ VERBS = {
     "Ship": ("export", "import", "serve"),
 }
 """Panel of the help -> verbs. A verb is the function of the module of its name; `import` has an underscore there."""
+NO_VERB = ("-h", "--help", "--version")
+"""First words of a command that runs no verb."""
 
 
-def command_line(only: str = "") -> typer.Typer:
-    """Return all verbs as one application; or the verb named `only`, because importing them all takes a while."""
+def command_line(first: str = "") -> typer.Typer:
+    """Return all verbs as one application, without what a command with this first word does not need.
+
+    That is the other verbs, because importing them all takes a while, or the options of all.
+    """
+    panels = {name: panel for panel, names in VERBS.items() for name in names}
+    no_help = {"help": False}  # a flag without a default is checked with Pydantic, which takes long to import
     app = typer.Typer(
+        cls=Group,
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
         "computed.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "default_map": no_help | dict.fromkeys(panels, no_help),
+        },
     )
     app.callback(invoke_without_command=True)(_root)
-    panels = {name: panel for panel, names in VERBS.items() for name in names}
-    for name in (only,) if only in panels else panels:
+    for name in (first,) if first in panels else panels:
         stem = "import_" if name == "import" else name
         verb = getattr(importlib.import_module(f"glassformer.cli.{stem}"), stem)
-        app.command(name, cls=Command, rich_help_panel=panels[name])(as_options(verb))
+        text, examples = description_of(verb)
+        command, about = ((lambda: None), text) if first in NO_VERB else (as_options(verb), None)
+        app.command(name, cls=Command, help=about, epilog=examples, rich_help_panel=panels[name])(command)
     return app
 
 
@@ -56,7 +68,7 @@ def main() -> None:
     _prepare_streams()
     try:
         try:
-            command_line(*sys.argv[1:2])(standalone_mode=True)
+            command_line(*sys.argv[1:2] or ["--help"])(standalone_mode=True)
         except SystemExit:
             sys.stdout.flush()  # an error here has a message; when Python ends, it would have none
             raise

@@ -27,7 +27,11 @@ def audit(
     test: Annotated[str | None, Option(metavar="TABLE", help="The table to test on.")] = None,
     assignments: Annotated[
         list[str] | None,
-        Option("--set", help="A setting of the training, such as data.drop_duplicates=true (repeatable)."),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting of the training, such as data.drop_duplicates=true (repeatable).",
+        ),
     ] = None,
     strict: Annotated[bool, Option("--strict", help="Exit with code 3 if anything was found.")] = False,
 ) -> None:
@@ -35,6 +39,10 @@ def audit(
 
     Each finding has the number of rows, examples with their row numbers, and what to do.
     Nothing is changed. With settings that clean, what is examined is what they would leave to train on.
+
+    Examples:
+        glassformer audit pairs.csv
+        glassformer audit pairs.csv --test test.csv --strict
     """
     from glassformer.data.cleaning import clean
     from glassformer.planning.advise import advise

@@ -19,6 +19,10 @@ def calibrate(
     """Fit the probability that an answer is right on a table that was not trained on, and write it into the model.
 
     `train` does this at its end, with its held-out rows. Weights and answers stay as they are.
+
+    Examples:
+        glassformer calibrate run more.csv
+        glassformer calibrate run more.csv --beam 8
     """
     from glassformer.evaluation.calibration import calibrate
     from glassformer.inference.translator import Translator

@@ -10,7 +10,7 @@ import functools
 import gc
 import inspect
 import os
-import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,11 +20,17 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from glassformer.cli.console import OptionGroup, print_error
-from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError
+from glassformer.cli.help import description_of, print_help, usage_of
+from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError, quoted
 
+INPUTS = (
+    *("table", "source", "valid", "test", "model", "models", "a", "b", "folder", "init", "ensemble", "recipe"),
+    *("lexicon", "choices", "check", "heads"),
+)
+"""Parameters of verbs that are files to read, if they are files."""
 OUTPUTS = {"out": "--out", "ledger": "--ledger", "html": "--html", "page": "--report"}
 """Parameters of verbs that are files to write -> their options."""
 
@@ -51,6 +57,7 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             gc.freeze()
             gc.enable()
         try:
+            _check_order(verb.__name__, values)
             _check_outputs(values)
             for name, group in groups.items():
                 values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
@@ -59,11 +66,26 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             print_error(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
-    # A line of the source is no line of the help, which is as wide as the terminal.
-    run_verb.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(verb.__doc__ or ""))
+    run_verb.__doc__ = description_of(verb)[0]
     run_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run_verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run_verb
+
+
+def _check_order(verb: str, values: Mapping[str, Any]) -> None:
+    """Raise UsageError where the argument after the model is one, and the model is none."""
+    model, others = values.get("model"), (values.get(name) for name in ("table", "text", "source"))
+    second = next((one for one in others if isinstance(one, str)), "")
+    if isinstance(model, Path) and _is_model(Path(second)) and not _is_model(model):
+        hint = shlex.join(("glassformer", verb, second, str(model)))
+        got = shlex.join((str(model), second))
+        raise UsageError("the arguments are in the wrong order", got=got, expected="the model first", hint=hint)
+
+
+def _is_model(path: Path) -> bool:
+    with suppress(OSError, ValueError):  # a text that is no path
+        return (path.is_file() and path.suffix == ".safetensors") or (path / "model.safetensors").is_file()
+    return False
 
 
 def _check_outputs(values: Mapping[str, Any]) -> None:
@@ -71,7 +93,10 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
     written = {name: values[name] for name in OUTPUTS if values.get(name) is not None}
     if not written:
         return
-    given = chain.from_iterable(value if isinstance(value, list) else [value] for value in values.values())
+    is_input = {name: values.get(name) is not None for name in (*INPUTS, *written)}
+    is_input["source"] = isinstance(values.get("source"), str)  # else it is a list of columns
+    files = (values[name] for name, is_given in is_input.items() if is_given)
+    given = chain.from_iterable(value if isinstance(value, list) else [value] for value in files)
     paths = [str(value) for value in given if isinstance(value, str | Path)]
     named = Counter[str]()
     for path in paths:  # a file, two parallel files, or a run with its model
@@ -83,11 +108,28 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
             raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
 
 
+class Group(TyperGroup):
+    """All commands."""
+
+    def format_help(self, ctx: typer.Context, _formatter: Any) -> None:  # type: ignore[override]
+        print_help(self, ctx)
+
+
 class Command(TyperCommand):
     """A command that refuses an option with two values, of which click alone would silently take the last."""
 
+    def format_help(self, ctx: typer.Context, _formatter: Any) -> None:  # type: ignore[override]
+        print_help(self, ctx)
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # its click is private
+        return usage_of(self.get_params(ctx))
+
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its click is private
         """Raises UsageError, with the option, unless help is requested."""
+        for word, assignment, value in zip(args, args[1:], [*args[2:], "-"], strict=False):
+            if word == "--set" and "=" not in assignment:
+                write = f"--set {assignment}={'VALUE' if value.startswith('-') else shlex.quote(value)}"
+                raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
         values, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, count in Counter(given).items():
             if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:

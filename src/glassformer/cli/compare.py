@@ -30,12 +30,16 @@ def compare(
     bleu_tokenize: opt.BleuTokenize = "13a",
     no_group: opt.NoGroup = False,
     assignments: opt.SetDecoding = None,
-    seed: Annotated[int, Option(min=0, help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, metavar="N", help="Random seed of the resampling.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Compare two models on a table: each metric of both, the difference with its 95 % interval, and p.
 
     A file of answers is what `translate` writes for the sources of the table: plain lines, a table or JSON Lines. With
     several seeds on a side, the difference is that of the recipes: it must exceed what other seeds would change.
+
+    Examples:
+        glassformer compare run1 run2 test.csv
+        glassformer compare a1,a2,a3 b1,b2,b3 test.csv
     """
     from glassformer.evaluation.answers import Answers
     from glassformer.evaluation.comparison import compare
@@ -91,4 +95,4 @@ def _print_comparison(comparison: Comparison, table: str) -> None:
     for name, examples in (("B", comparison.examples_b), ("A", comparison.examples_a)):
         if examples:
             cells = [tuple(shortened(text, QUOTED) for text in astuple(each)) for each in examples]
-            print_table(f"rows in which {name} has fewer edits", ("source", "gold", "A", "B"), cells)
+            print_table(f"rows in which {name} has fewer edits", ("source", "target", "A", "B"), cells)

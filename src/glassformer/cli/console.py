@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from glassformer.data.digits import six_digits
 from glassformer.errors import RunError, counted
 from glassformer.storage.files import check_path, check_writable, shown
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from glassformer.data.ledger import Ledger
 
 COMMON = "Common options"
+WARNING = "warning:"
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but results and errors.", rich_help_panel=COMMON)]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
 
@@ -75,33 +78,52 @@ class Reporter(OptionGroup):
         """The terminal or file of the messages."""
         return _console(stderr=True, quiet=self.quiet or not is_first_process())
 
-    def result(self, value: Any, show: Callable[[], None]) -> None:
+    def result(self, value: Any, show: Callable[[], None], *, is_exact: bool = False) -> None:
         """Print the result of a verb: with --json as JSON, otherwise as `show` prints it."""
-        print_json(value) if self.as_json else show()
+        print_json(value, is_exact=is_exact) if self.as_json else show()
 
-    def print(self, text: str) -> None:
+    def print(self, text: str, *, style: str = "") -> None:
         """Print text without markup; control characters are escaped."""
-        self.console.print(printable_lines(text), soft_wrap=True, markup=False)
-
-    def warn(self, text: str) -> None:
-        self.console.print(_text(("warning:", "yellow"), f" {printable_lines(text)}"), soft_wrap=True)
+        self.console.print(_text((wrapped(printable_lines(text), self.console), style)), soft_wrap=True)
 
     def success(self, text: str) -> None:
-        self.console.print(_text((printable_lines(text), "green")), soft_wrap=True)
+        self.print(text, style="green")
+
+    def command(self, command: str) -> None:
+        """Print a command on a line of its own, without line breaks, so that it can be copied."""
+        self.console.print(_text(f"  {printable(command)}"), soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        first, rest = WARNING, wrapped(f"{WARNING} {printable_lines(text)}", self.console).removeprefix(WARNING)
+        self.console.print(_text((first, "yellow"), rest), soft_wrap=True)
 
 
-def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Group:
+def wrapped(text: str, console: Console) -> str:
+    """Return a text for a terminal, whose lines break between words only; for a file as it is."""
+    if not console.is_terminal:
+        return text
+    lines = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapper = textwrap.TextWrapper(console.width, subsequent_indent=indent, replace_whitespace=False)
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        lines += wrapper.wrap(line) or [""]
+    return "\n".join(lines)
+
+
+def plain_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], *, dim: bool = False) -> Group:
     """Return a table to print under its title; a cell is text without markup or line breaks, a number, or None."""
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, style="dim" if dim else "")
     for column in columns:
         table.add_column(column, style=None if column else "dim", overflow="fold")
     for row in rows:
         table.add_row(*(escape(printable(_cell(value))) for value in row))
-    return Group(_text((printable(title), "bold")), table)  # a title of a Table is no wider than its rows
+    # A title of a Table is no wider than its rows.
+    return Group(_text((printable(title), "dim" if dim else "bold")), table)
 
 
 def _cell(value: Any) -> str:
@@ -111,14 +133,15 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value or "")
 
 
-def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], *, dim: bool = False) -> None:
     """Print the result of a verb as a table on standard output."""
-    standard_output().print(plain_table(title, columns, rows))
+    standard_output().print(plain_table(title, columns, rows, dim=dim))
 
 
 def print_line(text: str = "", *, style: str = "") -> None:
     """Print a line of the result of a verb."""
-    standard_output().print(_text((printable(text), style)), soft_wrap=True)
+    console = standard_output()
+    console.print(_text((wrapped(printable(text), console), style)), soft_wrap=True)
 
 
 def standard_output() -> Console:
@@ -138,10 +161,15 @@ def _text(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts)
 
 
-def print_json(value: Any, indent: int | None = 2) -> None:
-    """Print the result of a verb as one JSON document on standard output, in the first process."""
+def print_json(value: Any, indent: int | None = 2, *, is_exact: bool = False) -> None:
+    """Print the result of a verb as one JSON document on standard output, in the first process.
+
+    Numbers have six significant digits, unless `is_exact`.
+    """
     if is_first_process():
-        sys.stdout.write(shown(json.dumps(value, ensure_ascii=False, indent=indent)) + "\n")
+        sys.stdout.write(
+            shown(json.dumps(value if is_exact else six_digits(value), ensure_ascii=False, indent=indent)) + "\n"
+        )
 
 
 def check_output(path: Path | None, option: str, *, overwrite: bool) -> None:

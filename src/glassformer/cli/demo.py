@@ -25,14 +25,20 @@ with this model:
 
 def demo(
     reporter: Reporter,
-    out: Annotated[Path, Option("--out", "-o", help="A directory for the tables and the run.")] = Path("demo"),
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="A directory for the tables and the run.")] = Path(
+        "demo"
+    ),
     device: Device = "auto",
-    seed: Annotated[int, Option(min=0, help="The random seed.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, metavar="N", help="The random seed.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Write a table of dates, train on it, evaluate, translate.
 
     Ten thousand dates, "1845-01-05" to "January 5, 1845": nine thousand to train on, one thousand to test on. A
     second call finds the trained model and uses it, or resumes a run that was interrupted.
+
+    Examples:
+        glassformer demo
+        glassformer demo --out dates --device cpu
     """
     check_pytorch("glassformer demo")
     from glassformer.evaluation.evaluate import evaluate
@@ -54,7 +60,7 @@ def demo(
         follow(planned, Run(planned, device), reporter, f"glassformer train {table} --out {run} --resume")
     translator = Translator.load(run, device=device)
     report = evaluate(translator, dates_demo.test_pairs)
-    reporter.result(report.to_json(), lambda: print_report(report, str(test)))
+    reporter.result(report.to_json(), lambda: print_report(report, str(test), translator))
     if reporter.as_json:
         return
     right = [(item, answer) for item, answer in report.answered if answer.text in item.references]

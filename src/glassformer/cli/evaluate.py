@@ -23,20 +23,26 @@ def evaluate(
     no_group: opt.NoGroup = False,
     confidence: Annotated[
         bool,
-        Option("--confidence", help="Compare the probability of each answer with what is right (calibrated models)."),
+        Option("--confidence", help="Compare the confidence in each answer with what is right (calibrated models)."),
     ] = False,
     assignments: opt.SetDecoding = None,
     page: Annotated[
         Path | None,
         Option(
-            "--report", help="Write where the answers are wrong, and which rows to add, as one page that works offline."
+            "--report",
+            metavar="FILE",
+            help="Write where the answers are wrong, and which rows to add, as one page that works offline.",
         ),
     ] = None,
 ) -> None:
     """Translate the sources of a table, and compare the answers with its targets.
 
-    Rows with the same source count once: an answer that equals any of their targets is right. Each metric is printed
-    with a 95 % bootstrap interval, resampled over the sources.
+    Rows with the same source count once: an answer that equals any of their targets is right. Each metric has a 95 %
+    interval: that of Wilson for exact match, else the bootstrap, resampled over the sources.
+
+    Examples:
+        glassformer evaluate run test.csv
+        glassformer evaluate run test.csv --report wrong.html
     """
     from glassformer.data.rows import further_columns
     from glassformer.evaluation.evaluate import evaluate
@@ -61,5 +67,5 @@ def evaluate(
         measured = EvaluationOrigin(*names, *counts, pairs.row_name, inputs, beams if beams != own else None)
         write_text(page, error_page(failures, measured))
         reporter.print(f"wrote {page}")
-    reporter.result(report.to_json(), lambda: print_report(report, pairs.path))
+    reporter.result(report.to_json(), lambda: print_report(report, pairs.path, translator))
     write_ledger(reporter, pairs.ledger, columns.ledger)

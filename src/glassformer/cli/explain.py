@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from dataclasses import replace
@@ -31,24 +30,30 @@ def explain(
     text: Annotated[str, Argument(metavar="TEXT", help="The text to translate and explain.")],
     reporter: Reporter,
     html: Annotated[
-        Path | None, Option(help="Write the page that shows all of it, as one file that works offline.")
+        Path | None, Option(metavar="FILE", help="Write the page that shows all of it, as one file that works offline.")
     ] = None,
     features: InputValues = None,
     target: Annotated[
-        str | None, Option(help="A gold target: explain it too, with teacher forcing and its loss.")
+        str | None, Option(metavar="TEXT", help="The right answer: explain it too, with teacher forcing and its loss.")
     ] = None,
     tensor: Annotated[
         str | None,
-        Option(help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names."),
+        Option(
+            metavar="NAME",
+            help=f"Print one tensor, such as decoder.0.cross.weights or logits; {LIST} prints all names.",
+        ),
     ] = None,
-    head: Annotated[int | None, Option(min=0, help="Print only this head of --tensor; heads count from 0.")] = None,
+    head: Annotated[
+        int | None, Option(min=0, metavar="N", help="Print only this head of --tensor; heads count from 0.")
+    ] = None,
     edit: Annotated[
-        list[str] | None, Option(help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …')
+        list[str] | None,
+        Option(metavar="EDIT", help='What if: "token 3=7", "head encoder.0.self 2 off", "positions off", …'),
     ] = None,
     beam: Beam = None,
     assignments: SetDecoding = None,
     pad_to: Annotated[
-        int, Option(min=0, help="Pad the source with <pad> to this many tokens (changes no answer).")
+        int, Option(min=0, metavar="N", help="Pad the source with <pad> to this many tokens (changes no answer).")
     ] = 0,
     heads: Annotated[
         str | None,
@@ -63,6 +68,10 @@ def explain(
     --json prints the whole trace, or with --tensor one tensor. Edits (repeat --edit): text x · token 3=7 · prefix Jan ·
     head encoder.0.self 2 off · attention decoder.1.cross off · feed-forward decoder.1 off · layer encoder.2 off ·
     positions off · causal off · scale off · attention decoder.0.cross head 1 row 2 = 0,1,0 · patch encoder.0 row 2 …
+
+    Examples:
+        glassformer explain run "July 20, 1969" --html report.html
+        glassformer explain run "July 20, 1969" --edit "head encoder.0.self 2 off"
     """
     whole_trace = html is not None or (reporter.as_json and tensor is None)
     _check_options(tensor, head, heads, whole_trace=whole_trace)
@@ -130,15 +139,15 @@ def _print_trace(reporter: Reporter, trace: Trace) -> None:
         return
     best, tokens = trace.search.beam.answers[0], trace.tokens
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
-    known = "" if trace.probability is None else f", right with probability {trace.probability:.4f}"
+    known = "" if trace.probability is None else f", confidence {100 * trace.probability:.1f} %"
     print_line(trace.text)
-    print_line(f"→ {best.text}   model's probability {math.exp(best.score):.4f}{known}{end}")
+    print_line(f"→ {best.text}   score {best.score:.4f}{known}{end}")
     print_line(f"source: {_joined(tokens.source)}")
-    print_line(f"output: {_joined(tokens.target_out)}")
+    print_line(f"answer: {_joined(tokens.target_out)}")
     if trace.difference is not None:
         print_line(f"before the edits: {trace.difference.beam.before.text}")
     if tokens.gold is not None:
-        print_line(f"gold: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats")
+        print_line(f"target: {_joined(tokens.gold)}   mean loss {trace.array('gold.losses').mean():.4f} nats")
     words = shlex.join(["glassformer", "explain", "--html", "explained.html", *sys.argv[2:]])
     print_line(f"every number, as a page: {words}")
 
@@ -173,6 +182,7 @@ def _print_tensor(reporter: Reporter, trace: Trace, requested: str, head: int | 
     reporter.result(
         {"name": name, "head": head, "axes": described, "numbers": numbers.tolist()},
         lambda: _print_numbers(trace, name, numbers, axes),
+        is_exact=True,
     )
 
 

@@ -13,12 +13,13 @@ from glassformer.cli.options import ColumnOptions, Model
 
 def export(
     model: Model,
-    to: Annotated[str, Option(help="onnx or html (both hold members), ctranslate2 or huggingface.")],
-    out: Annotated[Path, Option("--out", "-o", help="The folder to write.")],
+    to: Annotated[str, Option(metavar="FORMAT", help="onnx or html (both hold members), ctranslate2 or huggingface.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write.")],
     columns: ColumnOptions,
     reporter: Reporter,
     precision: Annotated[
-        str | None, Option(help="Precision of the weights: float32, float16 or int8 (default: the format's).")
+        str | None,
+        Option(metavar="TYPE", help="Precision of the weights: float32, float16 or int8 (default: the format's)."),
     ] = None,
     check: Annotated[
         str | None, Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows).")
@@ -29,6 +30,10 @@ def export(
 
     The exported model answers up to 200 rows in its own runtime and a fresh process. In float32 its answers must be
     those of the model, with scores within a bound; otherwise nothing is written. check.json says what was compared.
+
+    Examples:
+        glassformer export run --to html --out page
+        glassformer export run --to onnx --out onnx --check test.csv
     """
     from glassformer.export import export
     from glassformer.storage.modelfile import ModelFile

@@ -1,58 +1,65 @@
-"""What `train` and `demo` print during a training."""
+"""What `train` and `demo` print during a training, and at its end."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import shlex
 import signal
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from typer import Exit
 
 from glassformer.cli.console import Reporter, printable
-from glassformer.cli.progress import progress_bar
-from glassformer.errors import EXIT_INTERRUPTED, shortened
+from glassformer.cli.narrate import measured_text
+from glassformer.cli.progress import line_of_text
+from glassformer.errors import EXIT_INTERRUPTED, counted, shortened
 
 if TYPE_CHECKING:
     from glassformer.planning.plan import Plan
+    from glassformer.settings import TrainingSettings
     from glassformer.training import Event, Run
+    from glassformer.training.events import Finished, Progress, Validated
     from glassformer.training.members import Members
+
+WIDE = 100  # columns of a terminal from which the line of progress has all
+SHOWN_SAMPLES = 3
 
 
 def follow(
     planned: Plan, run: Run, reporter: Reporter, resume_command: str, log: Callable[[Event], None] | None = None
-) -> None:
-    """Train, print the events and log them; the first Ctrl-C saves and stops."""
+) -> Finished:
+    """Train, print the events and log them, and return the end; the first Ctrl-C saves and stops."""
     from glassformer.training import events
 
-    rows = _rows(planned)
-    progress, finished, metric = progress_bar(reporter), False, ""
-    with stop_gently(run.stop, reporter), progress:
-        task = progress.add_task("training", total=planned.settings.training.steps)
+    rows, training = _rows(planned), planned.settings.training
+    answers: dict[str, str] = {}  # source -> the answer that was printed
+    line, finished, metric, begun = line_of_text(reporter), None, "", (0, 0.0)
+    with stop_gently(run.stop, reporter), line:
+        task = line.add_task("")
         for event in run:
             if log is not None:
                 log(event)
-            progress.update(task, completed=event.step)
             match event:
                 case events.Started():
-                    resumed = f"; resumed after step {event.step:,}" if event.resumed else ""
-                    reporter.print(
-                        f"{event.n_parameters:,} parameters on {event.device} in {event.precision}; "
-                        f"{event.train_rows:,} rows to train on, {event.valid_rows:,} held out; "
-                        f"{event.steps:,} steps, {event.steps_per_epoch:,} per epoch{resumed}"
-                    )
+                    begun = event.step, event.seconds
+                    resumed = f", resumed after step {event.step:,}" if event.resumed else ""
+                    where = f"{planned.directory.recipe} has the reason of each setting"
+                    reporter.print(f"Training on {event.device} in {event.precision}{resumed}; {where}.")
                 case events.Progress():
-                    speed = f"{event.tokens_per_second:,.0f} tokens/s"
-                    text = f"loss {event.loss:.3f} · {speed} · learning rate {event.learning_rate:.1e}"
-                    progress.update(task, description=text + metric)
+                    text = progress_text(event, begun, training)
+                    more = f" · {event.tokens_per_second:,.0f} tokens/s · learning rate {event.learning_rate:.1e}"
+                    line.update(task, description=text + (metric + more) * (reporter.console.width >= WIDE))
                 case events.Validated():
-                    _print_validated(reporter, event, rows)
-                    metric = f" · {event.metric} {event.value:.4f}"
+                    _print_validated(reporter, event, rows, answers)
+                    metric = f" · {measured_text(event.metric, event.value)}"
                 case events.Skipped():
                     named = ", ".join(repr(shortened(source)) for source in event.sources)
                     text = f"step {event.step:,}: loss or gradient was not finite; the update was skipped"
                     reporter.warn(f"{text} ({event.n_rows:,} rows, the first: {named})")
                 case events.Restored():
+                    begun = event.step, event.seconds
                     text = f"{event.skipped} updates in a row were not finite; back to step {event.step:,}"
                     reporter.warn(f"{text}, with {event.rate_factor:g} times the learning rate")
                 case events.Split():
@@ -61,29 +68,68 @@ def follow(
                 case events.Stopped():
                     reporter.print(f"stopped after step {event.step:,}")
                 case events.Finished():
-                    finished = True
-                    progress.stop()
-                    _print_done(reporter, event, rows, run.position.best_value)
-    if not finished:
+                    finished = event
+    if finished is None:
         _stopped(reporter, resume_command)
+    _print_done(reporter, finished, rows)
+    return finished
 
 
-def follow_members(members: Members, reporter: Reporter, resume_command: str) -> None:
-    """Train all members, and print the validations of each; the first Ctrl-C saves and stops all."""
+def follow_members(members: Members, reporter: Reporter, resume_command: str) -> Finished:
+    """Train all members, print the validations of each, return the end; the first Ctrl-C saves and stops all."""
     rows = _rows(members.planned)
     with stop_gently(members.stop, reporter):
         for seed, line in members:
             name = f"member {seed}: step {line['step']:>6,}"
             match line["event"]:
                 case "validated":
-                    reporter.print(f"{name}  {rows} loss {line['loss']:.4f}  {line['metric']} {line['value']:.4f}")
+                    metric = measured_text(line["metric"], line["value"])
+                    reporter.print(f"{name} · {rows} loss {line['loss']:.3f} · {metric}")
                 case "finished":
-                    reporter.print(f"{name}  {line['reason']}; {line['metric']} {line['value']:.4f} on {rows} rows")
+                    metric = measured_text(line["metric"], line["value"])
+                    reporter.print(f"{name} · {line['reason']}; {metric} on {rows} rows")
                 case "skipped" | "restored" | "split" as event:
-                    reporter.warn(f"{name}  {event}: {members.run(seed).history} has the numbers")
+                    reporter.warn(f"{name} · {event}: {members.run(seed).history} has the numbers")
     if members.finished is None:
         _stopped(reporter, resume_command)
     _print_done(reporter, members.finished, rows)
+    return members.finished
+
+
+def progress_text(event: Progress, begun: tuple[int, float], training: TrainingSettings) -> str:
+    """Return where a training is, in less than 80 columns; `begun` are step and seconds when it began or continued."""
+    parts = [f"step {event.step:,}/{training.steps:,}", clock(event.seconds)]
+    n_steps, seconds = event.step - begun[0], event.seconds - begun[1]
+    if n_steps > 0:
+        left = (training.steps - event.step) * seconds / n_steps
+        limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - event.seconds
+        parts.append(f"{duration(max(0.0, min(left, limit)))} left")
+    return " · ".join((*parts, f"loss {event.loss:.2f}"))
+
+
+def next_command(finished: Finished, training: TrainingSettings, resume_command: str, source: str | None) -> str:
+    """Return what to do after a training: train on, where it was still improving, or else translate."""
+    run = shlex.quote(str(finished.path.parent))
+    if not finished.is_improving:
+        return f"glassformer translate {run} {'INPUT' if source is None else shlex.quote(source)}"
+    if finished.step < training.steps:
+        minutes = math.ceil(1.1 * finished.seconds / 60 * training.steps / max(1, finished.step))
+        return f"{resume_command} --set training.max_minutes={minutes}"
+    return f"{resume_command} --set training.steps={2 * training.steps}"
+
+
+def clock(seconds: float) -> str:
+    """Return a time as text: 3:30, or 2:05:00."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text, in its unit."""
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}" if unit == "min" else f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _rows(planned: Plan) -> str:
@@ -91,38 +137,48 @@ def _rows(planned: Plan) -> str:
 
 
 def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
-    reporter.print(f"everything is saved. Resume it with:\n  {resume_command}")
+    reporter.print("everything is saved. Resume it with:")
+    reporter.command(resume_command)
     raise Exit(EXIT_INTERRUPTED)
 
 
-def _print_done(reporter: Reporter, event: Any, rows: str, best: float | None = None) -> None:
-    """Print how a run ended, where its model is, and whether answers get a probability."""
+def _print_done(reporter: Reporter, event: Finished, rows: str) -> None:
+    """Print how good the model is, why the training ended, and what the run has."""
     from glassformer.inference.confidence import MIN_SOURCES
 
-    reporter.success(
-        f"done in {event.seconds:,.0f} s ({event.reason}); {event.metric} {event.value:.4f} on {rows} rows; "
-        f"weights: {event.chosen}; model: {event.path}"
-    )
-    if best is not None and event.metric != "loss" and f"{best:.4f}" != f"{event.value:.4f}":
-        why = "it translated at most training.validate_rows sources, with training.validate_beams"
-        reporter.print(f"the best validation had {event.metric} {best:.4f}: {why}")
-    what = "the probability that an answer is right is"
-    if event.calibrated:
-        reporter.print(f"{what} calibrated on {event.calibrated:,} held-out sources")
+    metric = measured_text(event.metric, event.value)
+    if event.metric == "exact_match" and event.answers:
+        right, percent = round(event.value * event.answers), f"{100 * event.value:.3g} %"
+        verdict = f"{right:,} of {counted(event.answers, f'{rows} answer')} are right ({percent})"
     else:
-        hint = f"with other rows: glassformer calibrate {event.path.parent} TABLE"
-        reporter.print(f"{what} not calibrated: that needs {MIN_SOURCES} held-out sources; {hint}")
+        verdict = f"{metric} on {f'{event.answers:,} {rows} answers' if event.answers else f'{rows} rows'}"
+    reporter.print(verdict, style="bold green")
+    text = f"{event.reason} after {clock(event.seconds)}"
+    if event.loss_fell is not None and (event.is_improving or event.loss_fell < 1):
+        still = ", still improving" if event.is_improving else ""
+        text += f"{still}: the loss fell by {max(0, round(100 * event.loss_fell))} % in the last half"
+    reporter.print(text)
+    model = f"model: {event.path}, weights: {event.chosen}"
+    if event.calibrated:
+        confidence = f"confidence is calibrated on {event.calibrated:,} held-out sources"
+    else:
+        calibrate = f"glassformer calibrate {event.path.parent} TABLE"
+        confidence = f"no confidence: that needs {MIN_SOURCES} held-out sources ({calibrate})"
+    reporter.print(f"{model}; {confidence}", style="dim")
 
 
-def _print_validated(reporter: Reporter, event: Any, rows: str) -> None:
-    """Print the result of a validation in one line, and some answers."""
-    best = "  (best so far)" if event.best else ""
-    metric = f"{event.metric} {event.value:.4f}{best}"
-    reporter.print(f"step {event.step:>6,}  {rows} loss {event.loss:.4f}  {metric}")
-    for sample in event.samples:
-        source, gold, answer = (printable(shortened(text)) for text in sample)
-        mark, expected = ("✓", "") if sample.is_right else ("✗", f"   (gold: {gold})")
-        reporter.print(f"    {mark} {source} → {answer}{expected}")
+def _print_validated(reporter: Reporter, event: Validated, rows: str, answers: dict[str, str]) -> None:
+    """Print the result of a validation in one line, and the samples whose answers have changed, wrong ones first."""
+    best = " · best so far" if event.best else ""
+    metric = measured_text(event.metric, event.value)
+    reporter.print(f"step {event.step:,} · {rows} loss {event.loss:.3f} · {metric}{best}")
+    samples = {sample.source: sample for sample in (*event.wrong, *event.samples)}.values()
+    changed = [sample for sample in samples if answers.get(sample.source) != sample.answer]
+    for sample in sorted(changed, key=lambda sample: sample.is_right)[:SHOWN_SAMPLES]:
+        answers[sample.source] = sample.answer
+        source, target, answer = (printable(shortened(text)) for text in sample)
+        mark, expected = ("✓", "") if sample.is_right else ("✗", f" (target: {target})")
+        reporter.print(f"  {mark} {source} → {answer}{expected}")
 
 
 @contextlib.contextmanager

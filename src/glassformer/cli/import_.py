@@ -15,7 +15,7 @@ from glassformer.runtime.pytorch import check_pytorch
 
 def import_(
     folder: MarianFolder,
-    out: Annotated[Path, Option("--out", "-o", help="The model file to write.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="The model file to write.")],
     overwrite: Annotated[bool, Option("--overwrite", help="Replace --out.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -23,6 +23,10 @@ def import_(
 
     DIR is a folder with config.json, source.spm, target.spm, vocab.json and model.safetensors or pytorch_model.bin, or
     hf://owner/name. It is compared with transformers where that is installed, before anything is written.
+
+    Examples:
+        glassformer import opus-mt-en-de --out en-de.safetensors
+        glassformer import hf://Helsinki-NLP/opus-mt-en-de --out en-de.safetensors
     """
     check_output(out, "--out", overwrite=overwrite)
     check_pytorch("glassformer import")

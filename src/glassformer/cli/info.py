@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def info(model: Model, reporter: Reporter) -> None:
-    """Print the shape, the training data and the metrics of a model."""
+    """Print the shape, the training data and the metrics of a model.
+
+    Examples:
+        glassformer info run
+        glassformer info run --json
+    """
     from glassformer.storage.modelfile import ModelFile, find_model
 
     model_file = ModelFile.load(model)
@@ -61,7 +66,7 @@ def _rows(model_file: ModelFile, facts: dict[str, Any]) -> Iterator[tuple[str, s
     yield "trained on", f"{data.table or '?'}: {rows}"
     yield "metrics", ", ".join(_metrics(facts["metrics"]))
     yield (
-        "probability of answers",
+        "confidence of answers",
         "not calibrated" if model_file.calibration is None else model_file.calibration.summary,
     )
     for side, tokens in never.items():

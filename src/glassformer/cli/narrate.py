@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from glassformer.storage.modelfile import ModelFile
 
 QUOTED = 300  # characters of a text in a table
+QUOTED_IN_EXAMPLE = 100  # characters of a text of the first row
 SHOWN_UNLIKE = 3  # texts that are unlike the training, in a warning
 SHOWN_OTHERS = 8  # columns that are not read
 
@@ -64,48 +66,90 @@ def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | Non
 # Training
 
 
-def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None) -> None:
-    """Print the plan of a run: the tables, the choices with their reasons, and the notices."""
+def print_plan(reporter: Reporter, planned: Plan, ledger: Path | None = None, *, verbose: bool = False) -> None:
+    """Print the plan of a run: rows, columns with an example, what was decided in two sentences, and the notices.
+
+    With `verbose`: how each table was read, and all choices with their reasons. `ledger` lists the rows that are not
+    kept.
+    """
     from glassformer.planning.notices import notices_of
+    from glassformer.planning.summary import summary_of
 
     for table in (planned.table, planned.valid, planned.test):
-        if table is not None:
+        if table is not None and verbose:
             print_reading(reporter, table)
-            if ledger is not None:
-                print_ledger(reporter, table, ledger)
-    if planned.init is not None:
-        first = ", the first of its members" if planned.start and planned.start.members else ""
-        reporter.print(f"tokens and shape of the model are those of {planned.init}{first}")
-    if planned.choices:
+            print_ledger(reporter, table, ledger)
+        elif table is not None:
+            _print_rows(reporter, table, ledger)
+    if not verbose:
+        _print_example(reporter, planned.table)
+    if verbose and planned.choices:
         rows = [(choice.setting, str(choice.value), choice.reason) for choice in planned.choices]
         title = "chosen from the data (change any with --set)"
         reporter.console.print(plain_table(title, ("setting", "value", "reason"), rows))
+    for sentence in summary_of(planned):
+        reporter.print(sentence)
     for notice in notices_of(planned):
         if notice.kind in ("changed", "environment", "no checkpoint", "new tokens", "sample"):
             reporter.print(notice.text)
+        elif notice.kind == "audit" and not verbose:
+            first, *more = notice.text.split("\n")
+            command = f"glassformer audit {shlex.quote(notice.table)}"
+            reporter.warn(f"{first} ({counted(len(more), 'more finding')}: {command})" if more else first)
         elif notice.kind not in ("first row", "reading"):  # printed with their table
             reporter.warn(notice.text)
+
+
+def _print_rows(reporter: Reporter, table: Table, ledger: Path | None) -> None:
+    """Print how many rows were read and kept, and why others were not, in one line."""
+    counts = table.ledger.counts()
+    text = f"{printable(table.path)}: {counted(counts.pop('read'), 'row')} read, {counts.pop('kept'):,} kept"
+    reasons = [f"{count:,} × {reason}" for reason, count in counts.items()]
+    if table.ledger.changed:
+        reasons.append(f"{table.ledger.changed:,} without their control characters")
+    where = f": {ledger}" if ledger is not None and counts else ""
+    reporter.print(f"{text} ({', '.join(reasons)}{where})" if reasons else text)
+    for note in table.notes:
+        reporter.print(printable(note))
+
+
+def _print_example(reporter: Reporter, table: Table) -> None:
+    """Print which columns are source and target, and the first row of them."""
+    from glassformer.text.inputs import readable
+
+    source, target = table.pairs[0]
+    pair = (shortened(text, QUOTED_IN_EXAMPLE) for text in (readable(source, table.inputs), target))
+    reporter.print(printable(_taken_text(table)))
+    reporter.print(printable(f"such as: {' → '.join(pair)}"))
 
 
 # Answers
 
 
-def print_report(report: Report, table: str) -> None:
-    """Print a report as a table, and the worst answers."""
+def print_report(report: Report, table: str, translator: Translator) -> None:
+    """Print the main metric of a report and the rows that are wrong most, then all metrics, and the worst answers."""
+    from glassformer.evaluation.failures import most_wrong
+
+    main = translator.settings.training.metric
+    print_line(_verdict(report, main if main in report.metrics else "exact_match"), style="bold")
+    if group := most_wrong(translator, report.answered):
+        right, of_others = (f"{share.count:,} of {share.of:,} right" for share in (group.share, group.others))
+        print_line(f"wrong most: {group.rows} ({right}; of all others {of_others})")
+    print_line(_trained_on(report), style="" if report.trained_on.rows else "dim")
     if report.items < report.rows_scored:
         print_line(
             f"{report.rows_scored:,} rows, {counted(report.items, 'source')}, "
             f"{report.items_with_several_references:,} of them with several targets "
-            "(evaluate --no-group scores every row by itself)"
+            "(evaluate --no-group scores every row by itself)",
+            style="dim",
         )
     rows = []
     without = report.trained_on.metrics_without
     for name, measure in report.metrics.items():
         others = (_measured(name, without[name])[0],) if without else ()
-        rows.append((name, *_measured(name, measure), *others, measure.signature or ""))
+        rows.append((name, *_measured(name, measure), *others))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
-    print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ()), ""), rows)
-    print_line(_trained_on(report))
+    print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ())), rows, dim=True)
     if report.reliability is not None:
         _print_reliability(report.reliability)
     if report.examples:
@@ -117,7 +161,22 @@ def print_report(report: Report, table: str) -> None:
             )
             for example in report.examples[:5]
         ]
-        print_table("the worst answers", ("source", "nearest gold", "answer", "edits", "targets"), worst)
+        columns = ("source", "nearest target", "answer", "edits", "targets")
+        print_table("the worst answers", columns, worst, dim=True)
+
+
+def _verdict(report: Report, name: str) -> str:
+    """Return a metric, its interval and the number of answers in a sentence."""
+    from glassformer.evaluation.metrics import metric_name
+
+    measure = report.metrics[name]
+    value, interval = _measured(name, measure)
+    if measure.undefined is not None:
+        return f"{metric_name(name)} is {value}: {interval}"
+    text = f"{metric_name(name)} {value} (95 % interval {interval.replace('–', 'to')})"
+    if name != "exact_match":
+        return f"{text} on {counted(report.items, 'answer')}"
+    return f"{round(measure.value * report.items):,} of {counted(report.items, 'answer')} are right: {text}"
 
 
 def _print_reliability(reliability: Reliability) -> None:
@@ -129,8 +188,8 @@ def _print_reliability(reliability: Reliability) -> None:
             right, interval = f"{100 * level.accuracy:.1f} %", f"{100 * level.low:.1f} – {100 * level.high:.1f}"
         rows.append((f"{level.minimum:g}", level.answers, f"{100 * level.coverage:.1f} %", right, interval))
     error = f"expected calibration error {100 * reliability.calibration_error:.1f} points"
-    brier = f"Brier score {reliability.brier:.4f} ({reliability.brier_constant:.4f} with one probability for all)"
-    title = f"answers with a minimum probability: {error}, {brier}"
+    brier = f"Brier score {reliability.brier:.4f} ({reliability.brier_constant:.4f} with one confidence for all)"
+    title = f"answers with a minimum confidence: {error}, {brier}"
     print_table(title, ("minimum", "answers", "of all", "right", "95 % interval"), rows)
 
 
@@ -154,6 +213,15 @@ def _trained_on(report: Report) -> str:
     if trained.metrics_without:
         text += f"; without them: exact match {_measured('exact_match', trained.metrics_without['exact_match'])[0]}"
     return text + (f"; there may be more, because {trained.unknown}" if trained.unknown else "")
+
+
+def measured_text(metric: str, value: float) -> str:
+    """Return a metric and its value as text."""
+    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE, metric_name
+
+    if metric == "loss":
+        return f"loss {value:.4f}"
+    return f"{metric_name(metric)} {measured_number(metric, value)}{'' if metric in ON_THEIR_OWN_SCALE else ' %'}"
 
 
 def measured_number(metric: str, value: float) -> str:

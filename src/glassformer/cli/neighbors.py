@@ -23,13 +23,17 @@ def neighbors(
         tuple[str, str, str] | None,
         Option(metavar="A B C", help="The tokens nearest to A − B + C, as in king man woman."),
     ] = None,
-    side: Annotated[Side, Option(help="The embedding of the source or of the target.")] = "source",
-    count: Annotated[int, Option(min=1, max=1000, help="Number of neighbors.")] = 10,
+    side: Annotated[Side, Option(metavar="SIDE", help="The embedding of the source or of the target.")] = "source",
+    count: Annotated[int, Option(min=1, max=1000, metavar="N", help="Number of neighbors.")] = 10,
 ) -> None:
     """Print the tokens nearest to a token in the embedding.
 
     Nearest by cosine. With --analogy the tokens nearest to A − B + C: A, B and C are not candidates, nor are <pad>,
     <bos>, <eos> and <unk>; with TOKEN, its rank is printed.
+
+    Examples:
+        glassformer neighbors run king
+        glassformer neighbors run --analogy king man woman
     """
     from glassformer.errors import UsageError
     from glassformer.glassbox import neighbors as embedding

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from glassformer.storage.modelfile import ModelFile
     from glassformer.text.inputs import Inputs
 
-Device = Annotated[str, Option("--device", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)]
+Device = Annotated[
+    str, Option("--device", metavar="DEVICE", help="auto, cpu, cuda, cuda:1, mps.", rich_help_panel=COMMON)
+]
 
 # Models
 
@@ -63,6 +65,7 @@ class Computing(OptionGroup):
     precision: Annotated[
         str,
         Option(
+            metavar="TYPE",
             help="float32, bfloat16 or auto. Only float32 promises the same answer in any batch.",
             rich_help_panel=COMMON,
         ),
@@ -97,7 +100,8 @@ class ColumnOptions(OptionGroup):
     """How a table of pairs is read."""
 
     source: Annotated[
-        list[str] | None, Option(help="Source column: a name, or a position from 0 (repeatable: several texts).")
+        list[str] | None,
+        Option(metavar="COLUMN", help="Source column: a name, or a position from 0 (repeatable: several texts)."),
     ] = None
     features: Annotated[
         list[str] | None,
@@ -108,10 +112,11 @@ class ColumnOptions(OptionGroup):
             "(repeatable).",
         ),
     ] = None
-    target: Annotated[str | None, Option(help="Target column: a name, or a position from 0.")] = None
+    target: Annotated[str | None, Option(metavar="COLUMN", help="Target column: a name, or a position from 0.")] = None
     header: Header = None
     bad_rows: Annotated[
-        str | None, Option(help="A damaged row: stop (an error, the default) or skip (it is listed in the ledger).")
+        str | None,
+        Option(metavar="ACTION", help="A damaged row: stop (an error, the default) or skip (it is in the ledger)."),
     ] = None
 
     @property
@@ -151,7 +156,7 @@ class LedgerOptions(ColumnOptions):
 
     ledger: Annotated[
         Path | None,
-        Option(help="Write each row that is not kept, with its reason, as JSON Lines."),
+        Option(metavar="FILE", help="Write each row that is not kept, with its reason, as JSON Lines."),
     ] = None
     overwrite: Annotated[bool, Option("--overwrite", help="Replace the files to write.")] = False
 
@@ -174,15 +179,19 @@ Side = Literal["source", "target"]
 
 # Search
 
-Beam = Annotated[int | None, Option("--beam", min=1, help="Beam width; 1 is greedy search (default: the model's).")]
+Beam = Annotated[
+    int | None, Option("--beam", min=1, metavar="N", help="Beam width; 1 is greedy search (default: the model's).")
+]
 SetDecoding = Annotated[
     list[str] | None,
-    Option("--set", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
+    Option("--set", metavar="KEY=VALUE", help="A setting of the search, such as decoding.num_beams=8 (repeatable)."),
 ]
 
 # Metrics
 
-BleuTokenize = Annotated[str, Option("--bleu-tokenize", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")]
+BleuTokenize = Annotated[
+    str, Option("--bleu-tokenize", metavar="NAME", help="sacreBLEU's tokenizer: 13a, none, char, intl, zh, …")
+]
 NoGroup = Annotated[bool, Option("--no-group", help="Score each row separately, even if rows have the same source.")]
 
 # TrainingOptions
@@ -196,21 +205,33 @@ class TrainingOptions(ColumnOptions):
         Option(metavar="TABLE", help="A table to validate on (default: held-out rows)."),
     ] = None
     recipe: Annotated[
-        str | None, Option(help="Settings to use: a TOML file, or a name that `settings --recipes` prints.")
+        str | None,
+        Option(metavar="RECIPE", help="Settings to use: a TOML file, or a name that `settings --recipes` prints."),
     ] = None
     assignments: Annotated[
         list[str] | None,
-        Option("--set", help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable)."),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="One setting, such as training.steps=500; it replaces that of --recipe (repeatable).",
+        ),
     ] = None
     init: Annotated[
         Path | None,
         Option(metavar="MODEL", help="A model to start from; new characters or words are added.", parser=local),
     ] = None
     device: Device = "auto"
-    precision: Annotated[str | None, Option(help="auto, float32 or bfloat16.", rich_help_panel=COMMON)] = None
+    precision: Annotated[
+        str | None, Option(metavar="TYPE", help="auto, float32 or bfloat16.", rich_help_panel=COMMON)
+    ] = None
     seed: Annotated[
         int | None,
-        Option(min=0, help="Random seed of the split, the weights, dropout and batches.", rich_help_panel=COMMON),
+        Option(
+            min=0,
+            metavar="N",
+            help="Random seed of the split, the weights, dropout and batches.",
+            rich_help_panel=COMMON,
+        ),
     ] = None
 
     def plan(self, table: str, out: Path, **more: Any) -> Plan:

@@ -33,6 +33,15 @@ def progress_bar(reporter: Reporter) -> Progress:
     )
 
 
+def line_of_text(reporter: Reporter) -> Progress:
+    """Return a progress bar that is one line: the description of its task, cut at the end of the terminal."""
+    from rich import progress
+    from rich.table import Column
+
+    column = progress.TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
+    return progress.Progress(column, console=reporter.console, transient=True, disable=not reporter.console.is_terminal)
+
+
 @contextmanager
 def show_progress(
     reporter: Reporter, total: int | None, done: int, *, to_terminal: bool

@@ -35,6 +35,10 @@ def score(
 
     With --suspects: the rows for which the model has another answer that is more probable to it, the clearest first.
     Tab-separated: how much more probable (nats), row, source, target, answer.
+
+    Examples:
+        glassformer score run pairs.csv > scores.tsv
+        glassformer score run pairs.csv --suspects 20
     """
     translator = computing.load(model)
     pairs = columns.read(reporter, table, translator.model_file)

@@ -39,9 +39,9 @@ def serve(
         ),
     ],
     computing: Computing,
-    host: Annotated[str, Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="The port; 0: any free port.")] = 8000,
-    text: Annotated[str | None, Option(help="The text that the page opens with.")] = None,
+    host: Annotated[str, Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, metavar="PORT", help="The port; 0: any free port.")] = 8000,
+    text: Annotated[str | None, Option(metavar="TEXT", help="The text that the page opens with.")] = None,
     time_limit: Annotated[float, Option(min=1, metavar="SECONDS", help="Maximum computing time of one request.")] = 60,
     log: Annotated[bool, Option("--log", help="Print each request as a line of JSON, without its texts.")] = False,
     quiet: Quiet = False,
@@ -49,6 +49,10 @@ def serve(
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it.
+
+    Examples:
+        glassformer serve run
+        glassformer serve dates=run1 units=run2 --port 9000
     """
     try:
         from glassformer.serve.api import create_app

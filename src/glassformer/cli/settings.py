@@ -27,7 +27,12 @@ def settings(
 ) -> None:
     """Print every setting with its meaning, default and limits.
 
-    The defaults are the paper's. `train` chooses many settings from the data, and prints what it chose.
+    The defaults are the paper's. `train` chooses many settings from the data, and writes the reasons into the recipe of
+    the run.
+
+    Examples:
+        glassformer settings dropout
+        glassformer settings --recipes
     """
     from glassformer.errors import SettingsError, nearest
     from glassformer.planning.recipes import description, list_recipes

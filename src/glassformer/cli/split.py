@@ -16,15 +16,15 @@ _SIZE = "Rows to {} on: a fraction below 1, or a number of rows; 0: none."
 
 def split(
     table: PairTable,
-    out: Annotated[Path, Option("--out", "-o", help="The folder to write: new, or empty.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write: new, or empty.")],
     columns: ColumnOptions,
     reporter: Reporter,
-    valid: Annotated[float, Option(help=_SIZE.format("validate"))] = 0.1,
-    test: Annotated[float, Option(help=_SIZE.format("test"))] = 0.1,
+    valid: Annotated[float, Option(metavar="SIZE", help=_SIZE.format("validate"))] = 0.1,
+    test: Annotated[float, Option(metavar="SIZE", help=_SIZE.format("test"))] = 0.1,
     group: Annotated[
         str | None, Option(metavar="COLUMN", help="Keep all rows with the same value together, such as a lemma.")
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
+    seed: Annotated[int, Option(min=0, metavar="N", help="Random seed of the choice.", rich_help_panel=COMMON)] = 1,
 ) -> None:
     """Split a table into files to train, validate and test on, so that no source is in two of them.
 
@@ -32,6 +32,10 @@ def split(
 
     Rows are written with all columns, in the format of the table. rows.csv has the part of each row by its
     number, ledger.jsonl the rows that are in no part. A folder of tables, or a pattern, gives a folder for each part.
+
+    Examples:
+        glassformer split pairs.csv --out parts
+        glassformer split pairs.csv --out parts --valid 500 --test 0.2 --group lemma
     """
     from glassformer.data.extracts import write_parts
     from glassformer.data.rows import cells_of

@@ -14,11 +14,16 @@ def tokens(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="The text to tokenize.")],
     reporter: Reporter,
-    side: Annotated[Side, Option(help="The tokenizer of the source or of the target.")] = "source",
+    side: Annotated[Side, Option(metavar="SIDE", help="The tokenizer of the source or of the target.")] = "source",
     features: InputValues = None,
-    pad_to: Annotated[int, Option(min=0, max=100_000, help="Pad with <pad> to this many tokens.")] = 0,
+    pad_to: Annotated[int, Option(min=0, max=100_000, metavar="N", help="Pad with <pad> to this many tokens.")] = 0,
 ) -> None:
-    """Print the tokens and ids of a text, with <bos> and <eos>."""
+    """Print the tokens and ids of a text, with <bos> and <eos>.
+
+    Examples:
+        glassformer tokens run "July 20, 1969"
+        glassformer tokens run 1969-07-20 --side target
+    """
     from glassformer.storage.modelfile import ModelFile
     from glassformer.text.inputs import compose_values
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from glassformer.cli.console import Reporter, is_first_process, print_line
-from glassformer.cli.following import follow, follow_members
+from glassformer.cli.following import duration, follow, follow_members, next_command
 from glassformer.cli.narrate import print_plan, print_report, warn_about_sources, warn_cut_off
 from glassformer.cli.options import PairTable, TrainingOptions
 from glassformer.runtime.pytorch import check_pytorch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def train(
     table: PairTable,
-    out: Annotated[Path, Option("--out", "-o", help="The run directory to write.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="RUN", help="The run directory to write.")],
     training: TrainingOptions,
     reporter: Reporter,
     test: Annotated[str | None, Option(metavar="TABLE", help="A table to evaluate on at the end.")] = None,
@@ -30,8 +30,9 @@ def train(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Print the plan and a forecast of time and memory, and stop.")
     ] = False,
+    verbose: Annotated[bool, Option("--verbose", help="Print every setting that is chosen, with its reason.")] = False,
     members: Annotated[
-        int, Option(min=1, help="Train N models with N random seeds; one model file answers with all.")
+        int, Option(min=1, metavar="N", help="Train N models with N random seeds; one model file answers with all.")
     ] = 1,
     tensorboard: Annotated[
         bool, Option("--tensorboard", help="Write event files for TensorBoard into RUN/tensorboard (extra).")
@@ -39,15 +40,21 @@ def train(
 ) -> None:
     """Train a model on a table of pairs.
 
-    Settings that are not given are chosen from the data, printed with the reason, and saved in the recipe of the run.
+    Settings that are not given are chosen from the data. RUN/recipe.toml has each with its reason; --verbose prints
+    them.
+
+    Examples:
+        glassformer train pairs.csv --out run
+        glassformer train pairs.csv --out run --source name --target label --set training.max_minutes=30
     """
     check_pytorch("glassformer train")
+    from glassformer.glassbox.history import last_sample
     from glassformer.training.logs import TensorBoard
     from glassformer.training.loop import Run
     from glassformer.training.members import Members
 
     planned = training.plan(table, out, test=test, members=members, resume=resume, overwrite=overwrite)
-    print_plan(reporter, planned, planned.directory.ledger)
+    print_plan(reporter, planned, planned.directory.ledger, verbose=verbose or dry_run)
     if dry_run:
         _report_forecast(reporter, planned, training.device)
         return
@@ -58,12 +65,15 @@ def train(
     again += [word for name, value in options.items() if value for word in (name, value)]
     if members > 1:
         several = Members(planned, table, valid, device, resume=resume, tensorboard=tensorboard)
-        follow_members(several, reporter, shlex.join(again))
+        finished = follow_members(several, reporter, shlex.join(again))
     else:
         log = TensorBoard(out, reporter.warn) if tensorboard and is_first_process() else None
-        follow(planned, Run(planned, device), reporter, shlex.join(again), log)
+        finished = follow(planned, Run(planned, device), reporter, shlex.join(again), log)
     if planned.processes.is_first:
         _finish(reporter, planned, device)
+        source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
+        reporter.print("next:")
+        reporter.command(next_command(finished, planned.settings.training, shlex.join(again), source))
 
 
 def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
@@ -90,33 +100,18 @@ def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:
 
 
 def _finish(reporter: Reporter, planned: Plan, device: str) -> None:
-    """Score the test table, if there is one, and print the result, and the commands that use and explain the run."""
+    """Score the test table, if there is one, and print the result."""
     from glassformer.evaluation.evaluate import evaluate
-    from glassformer.glassbox.history import last_sample
     from glassformer.inference.translator import Translator
 
     out = planned.directory.path
     result: dict[str, Any] = {"run": str(out)}
-    report = None
-    if planned.test is not None:
+    if (test := planned.test) is not None:
         translator = Translator.load(out, device=device)
-        report = evaluate(translator, planned.test)
-        warn_about_sources(reporter, translator, planned.test)
+        report = evaluate(translator, test)
+        warn_about_sources(reporter, translator, test)
         warn_cut_off(reporter, report.unfinished)
         result["test"] = report.to_json()
-    reporter.result(result, lambda: print_report(report, planned.test.path) if report and planned.test else None)
-    run = shlex.quote(str(out))
-    source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
-    explain = [] if source is None else [f"glassformer explain {run} {shlex.quote(source)} --html report.html"]
-    reporter.print("next, look inside:")
-    for command in (*explain, f"glassformer serve {run}", f"glassformer info {run}"):
-        reporter.print(f"  {command}")
-    reporter.print(f"and use it:\n  glassformer translate {run} INPUT\n  glassformer evaluate {run} TABLE")
-
-
-def duration(seconds: float) -> str:
-    """Return a time as text, in its unit."""
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"
+        reporter.result(result, lambda: print_report(report, test.path, translator))
+    else:
+        reporter.result(result, lambda: None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -21,7 +23,7 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, TableError, counted
+from glassformer.errors import EXIT_LEFT_OUT, TableError, counted, shortened
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from glassformer.jobs.job import Job
     from glassformer.jobs.progress import JobProgress
 
+_PATH = re.compile(r"\S*[/\\]\S*|~.*|.*\.[A-Za-z]\w{0,9}", re.DOTALL)  # of a file that does not exist
 SHOWN_TEXT = 60  # characters of a text in a command
 
 
@@ -36,16 +39,22 @@ def translate(
     model: opt.Model,
     reporter: Reporter,
     source: Annotated[
-        str, Argument(metavar="INPUT", help="Plain lines; - is standard input. A table with --column.")
+        str,
+        Argument(metavar="INPUT", help="A text, or a file of plain lines; - is standard input. A table with --column."),
     ] = "-",
-    out: Annotated[Path | None, Option("--out", "-o", help="A file to write (default: standard output).")] = None,
+    out: Annotated[
+        Path | None, Option("--out", "-o", metavar="FILE", help="A file to write (default: standard output).")
+    ] = None,
     ledger: Annotated[
         Path | None,
-        Option(help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines."),
+        Option(
+            metavar="FILE",
+            help="Leave damaged rows empty, and write each row that has no text, with its reason, as JSON Lines.",
+        ),
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Resume the interrupted job of --out.")] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    column: Annotated[str | None, Option(help="The input is a table; translate this column.")] = None,
+    column: Annotated[str | None, Option(metavar="COLUMN", help="The input is a table; translate this column.")] = None,
     features: Annotated[
         list[str] | None,
         Option(
@@ -63,15 +72,17 @@ def translate(
         str | None,
         Option(metavar="TEXT", help="The forced start of every answer; in a table, the column with that of each row."),
     ] = None,
-    nbest: Annotated[int | None, Option(min=1, help="Number of answers for each line, as JSON Lines.")] = None,
+    nbest: Annotated[
+        int | None, Option(min=1, metavar="N", help="Number of answers for each line, as JSON Lines.")
+    ] = None,
     min_confidence: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
             metavar="P",
-            help="Leave an answer empty that is right with a probability below P, such as 0.95. JSON and tables have "
-            "the probability, with 0 too.",
+            help="Leave an answer empty if its confidence, the probability that it is right, is below P, such as 0.95. "
+            "JSON and tables have it as probability, with 0 too.",
         ),
     ] = None,
     alignments: Annotated[
@@ -92,9 +103,10 @@ def translate(
     long: Annotated[
         str,
         Option(
+            metavar="ACTION",
             help="A text longer than the model takes: skip (its row is left empty; exit code 4), stop (an error), or "
             "split (prose, at its sentences). A row without an input of the model: an error with stop, else left "
-            "empty."
+            "empty.",
         ),
     ] = "skip",
     assignments: opt.SetDecoding = None,
@@ -106,6 +118,10 @@ def translate(
     """Translate lines of text, or a column of a table.
 
     Row i of the output answers row i of the input; an empty one is empty. With --json or --nbest: one JSON object each.
+
+    Examples:
+        glassformer translate run "July 20, 1969"
+        glassformer translate run names.csv --column name --keep id --out answers.csv
     """
     from glassformer.jobs import requests
     from glassformer.storage.modelfile import ModelFile
@@ -122,7 +138,11 @@ def translate(
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
     kept = tuple(name for names in keep or () for name in names.split(",") if name)
     columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
-    data, stream = opt.given(header=opt.header_setting(header)), _standard_input() if source == "-" else source
+    is_text = column is None and on is None and _is_text(source)
+    if is_text:
+        reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
+    stream = io.BytesIO(f"{source}\n".encode()) if is_text else _standard_input() if source == "-" else source
+    data = opt.given(header=opt.header_setting(header))
     given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
     allowed: dict[str, Any] = {"must_match": must_match, "choices": choices, "lexicon": lexicon}
     more: dict[str, Any] = {"long": long, "alignments": alignments, "min_confidence": min_confidence}
@@ -142,6 +162,11 @@ def translate(
         reporter.print(f"wrote {counted(progress.rows, 'line' if layout.format == 'lines' else 'row')} to {out}")
     if progress.left_out.count:
         raise Exit(EXIT_LEFT_OUT)
+
+
+def _is_text(source: str) -> bool:
+    """Whether INPUT is no file, and does not have the form of a path."""
+    return bool(source.strip("- ")) and not os.path.lexists(source) and not _PATH.fullmatch(source)
 
 
 def _scan(given: JobInput, model: Path) -> OpenRows | None:
@@ -211,6 +236,8 @@ def _print_input(reporter: Reporter, given: JobInput, opened: OpenRows, ledger: 
     if given.prefix is not None:
         text += f" · prefix: {taken[-1]}"
     print_reading(reporter, opened, text, arrives=given.arrives)
+    if opened.header_guessed and not opened.header and given.trained and given.trained.target.name is not None:
+        reporter.warn("the first row is translated, too; if it has the names of the columns: --header")
     print_ledger(reporter, opened, ledger)
     if n_empty := len(opened.ledger.entries):
         reporter.warn(f"{counted(n_empty, 'row has no cell and gets', 'rows have no cell and get')} an empty line")

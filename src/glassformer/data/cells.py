@@ -13,7 +13,7 @@ from glassformer.data.delimited import Row
 from glassformer.data.ledger import Fault, Reason
 
 Kind = Literal["text", "optional", "any"]
-"""What a cell must be: text, text that may be missing and is then empty, or any value, of which `Json` is not text."""
+"""What a cell must be: text, text that may be missing and is then empty, or any value (`Json` where it is not text)."""
 
 
 class Json(str):
@@ -34,9 +34,9 @@ def text_row(
     values: Sequence[object], names: Sequence[str], line: int | None = None, kinds: Sequence[Kind] = ()
 ) -> Row:
     """Return a row of the values of the columns `names`, or its fault. Without `kinds` all must be text."""
-    known: Sequence[Kind] = kinds or ["text"] * len(names)
+    cell_kinds: Sequence[Kind] = kinds or ["text"] * len(names)
     try:
-        return Row(line, [_cell(*one) for one in zip(values, names, known, strict=True)])
+        return Row(line, [_cell(*cell) for cell in zip(values, names, cell_kinds, strict=True)])
     except FaultError as wrong:
         return Row(line, (), wrong.fault)
 
@@ -65,7 +65,7 @@ def json_text(value: object) -> str:
     if isinstance(value, Json):
         return str(value)
     if isinstance(value, dict):
-        members = (f"{json.dumps(str(name), ensure_ascii=False)}: {json_text(one)}" for name, one in value.items())
+        members = (f"{json.dumps(str(key), ensure_ascii=False)}: {json_text(member)}" for key, member in value.items())
         return f"{{{', '.join(members)}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(json_text, value))}]"

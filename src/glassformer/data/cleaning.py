@@ -3,8 +3,8 @@ r"""Cleaning of the table to train on, by option: what each filter drops is in t
 The filters, in this order. Texts are compared in NFC.
 
 1. `data.strip_controls` removes control and invisible characters. A row with an empty side after that is dropped.
-2. `data.drop_contradictions`: of the rows of one source that has several targets, those with the most frequent target
-   are kept. If no target is more frequent than every other, all of them are dropped.
+2. `data.drop_contradictions`: where a source has several targets, the rows with its most frequent target are kept. If
+   no target is more frequent than every other, all rows of the source are dropped.
 3. `data.drop_duplicates` drops rows that repeat an earlier one. It is after 2, so that repetitions count there.
 
 The length limits in tokens are applied afterward, in `data/prepare.py`.
@@ -40,7 +40,7 @@ CONTROL = re.compile(
     r"\ud800-\udfff\U000e0000-\U000e001f]|(?<![\u0370-\U0010ffff])[\u200c\u200d]"
     rf"|{_TAGS}{_OUTSIDE_OF_FLAG}"
 )
-"""A control or invisible character; not the tags of a flag, as that of England."""
+"""A control or invisible character, except the tags of a flag, such as England's."""
 
 _BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _RUN_OF_BREAKS = re.compile(f"[{_BREAKS}]+")
@@ -55,8 +55,8 @@ def strip_controls(text: str) -> str:
     """Return a text without control and invisible characters; tabs and line breaks inside it become one space."""
     if text.isprintable():
         return text
-    kept = CONTROL.sub(lambda found: found[0] if found[0] in _BREAKS else "", text)
-    return _RUN_OF_BREAKS.sub(" ", kept.strip(_BREAKS))
+    visible = CONTROL.sub(lambda match: match[0] if match[0] in _BREAKS else "", text)
+    return _RUN_OF_BREAKS.sub(" ", visible.strip(_BREAKS))
 
 
 class Groups:
@@ -76,7 +76,7 @@ class Groups:
         self._firsts = order[is_answer]  # the first pair of each answer
         self._source_of = (np.cumsum(is_source) - 1)[is_answer]  # of each answer
         self._counts = np.bincount(self._answer_of)  # pairs of each answer
-        self._most = np.zeros(is_source.sum(), np.int64)  # those of the most frequent answer of each source
+        self._most = np.zeros(is_source.sum(), np.int64)  # pairs of the most frequent answer of each source
         np.maximum.at(self._most, self._source_of, self._counts)
 
     def first_equal(self, index: int) -> int:
@@ -111,8 +111,8 @@ class Groups:
         """Return the first pair of each of the first contradictory sources, and the first one with another target."""
         by_source = np.lexsort((self._firsts, self._source_of))
         starts = np.flatnonzero(_is_new(self._source_of[by_source]))[self._n_answers > 1]
-        found = zip(self._firsts[by_source[starts]].tolist(), self._firsts[by_source[starts + 1]].tolist(), strict=True)
-        return sorted(found)[:count]
+        pairs = zip(self._firsts[by_source[starts]].tolist(), self._firsts[by_source[starts + 1]].tolist(), strict=True)
+        return sorted(pairs)[:count]
 
     def dropped(self, row_name: Callable[[int], str], data: DataSettings) -> Iterator[tuple[int, Fault]]:
         """Yield the index of each pair to drop, in order, with the reason. `row_name(i)` names the row of pair i."""
@@ -147,8 +147,8 @@ def clean(table: Table, data: DataSettings) -> Table:
     if data.drop_contradictions or data.drop_duplicates:
         left = [index for index in range(len(pairs)) if index not in dropped]
         groups = Groups(pairs[index] for index in left)
-        found = groups.dropped(lambda position: table.row_name(left[position]), data)
-        dropped |= {left[position]: fault for position, fault in found}
+        faults = groups.dropped(lambda position: table.row_name(left[position]), data)
+        dropped |= {left[position]: fault for position, fault in faults}
     ledger = Ledger()
     ledger.include(table.ledger)
     for index, fault in dropped.items():

@@ -25,16 +25,16 @@ def named_features(features: Iterable[str | int], names: Collection[str]) -> Ite
         yield (None, feature) if column is None else (name, column)
 
 
-def settings_of_model(inputs: Inputs, taken: TakenColumns | None, given: Mapping[str, Any]) -> DataSettings:
-    """Return how a table is read for a model with these inputs; `given` are fields of DataSettings.
+def settings_of_model(inputs: Inputs, taken: TakenColumns | None, fields: Mapping[str, Any]) -> DataSettings:
+    """Return how a table is read for a model with these inputs; `fields` are fields of DataSettings.
 
-    A given feature is a name of the model, or NAME=COLUMN. A model that was trained on pairs, without columns (`taken`
-    is None), reads those of the names of its inputs. Raises UsageError for an input that the model does not have, or
-    that is given twice.
+    A feature is a name of the model, or NAME=COLUMN. A model that was trained on pairs, without columns (`taken` is
+    None), reads the columns named as its inputs. Raises UsageError for an input that the model does not have, or that
+    is given twice.
     """
-    sources, features = given.get("source") or (), given.get("features") or ()
+    sources, features = fields.get("source") or (), fields.get("features") or ()
     sources = (sources,) if isinstance(sources, str | int) else sources
-    texts = [one.name for one in inputs if one.kind == "text"]
+    texts = [input_.name for input_ in inputs if input_.kind == "text"]
     n_texts = max(1, len(texts))
     if (features and not inputs) or (sources and len(sources) != n_texts):
         raise UsageError(
@@ -42,16 +42,16 @@ def settings_of_model(inputs: Inputs, taken: TakenColumns | None, given: Mapping
             got=", ".join(map(str, (*sources, *features))),
             expected=f"one --source for each of: {', '.join(texts)}" if inputs else "one --source",
         )
-    own = {name: value for name, value in given.items() if name not in ("source", "features")}
+    data = {name: value for name, value in fields.items() if name not in ("source", "features")}
     if sources:
-        own["source"] = list(sources)
+        data["source"] = list(sources)
     elif taken is None and texts:
-        own["source"] = texts
+        data["source"] = texts
     if inputs and (features or taken is None):
         columns = named_values(inputs[n_texts:], map(str, features), is_column=True)
         given_names = {assigned(str(feature), columns)[0] for feature in features}
-        own["features"] = [f"{name}={at}" for name, at in columns.items() if taken is None or name in given_names]
-    return DataSettings(**own)
+        data["features"] = [f"{name}={key}" for name, key in columns.items() if taken is None or name in given_names]
+    return DataSettings(**data)
 
 
 def settings_of(taken: TakenColumns) -> dict[str, Any]:
@@ -69,5 +69,5 @@ def settings_of(taken: TakenColumns) -> dict[str, Any]:
 
 def held_out_columns(inputs: Inputs, taken: TakenColumns | None) -> tuple[str, ...]:
     """Return the columns of the held-out rows of a model with several inputs."""
-    names, target = [one.name for one in inputs], "target" if taken is None else str(taken.target.key)
+    names, target = [input_.name for input_ in inputs], "target" if taken is None else str(taken.target.key)
     return (*names, "target" if target in names else target)

@@ -54,14 +54,14 @@ class Columns:
     def of(
         cls,
         source: Source,
-        given: Iterable[ColumnName],
+        columns: Iterable[ColumnName],
         header: str,
         table: str,
         *,
         like: TakenColumns | None = None,
         live: bool = False,
     ) -> Columns:
-        """Create the columns of a table, of which those that are `given` will be read, or else those `like` others.
+        """Create the columns of a table. `columns` are set by the user; for the others, `like` says which are read.
 
         `live`: rows after the first may be yet to come. Raises TableError when `header` is "yes" and the first row is
         damaged.
@@ -77,7 +77,7 @@ class Columns:
                 expected=source.advice,
                 hint="correct the first row",
             )
-        is_header, guessed = _is_header(source, given, like, header, live=live)
+        is_header, guessed = _is_header(source, columns, like, header, live=live)
         header_names = tuple(cell.strip() for cell in source.first) if is_header else None
         return cls(table, source, header_names, is_header, guessed)
 
@@ -95,25 +95,25 @@ class Columns:
         """
         if self.source.width < 2:
             raise self._one_column()
-        given = list(named_features(data.features, self.names or ()))
-        features = [(self.position(column, is_feature=name is None), name) for name, column in given]
+        feature_columns = named_features(data.features, self.names or ())
+        features = [(self.position(column, is_feature=name is None), name) for name, column in feature_columns]
         sources = list(map(self.position, data.sources))
         target = None if data.target is None else self.position(data.target)
         if like is not None:
-            named = {name for _, name in features}
+            set_names = {name for _, name in features}
             texts = [] if sources else [column for column in like.inputs if column.feature is None]
-            others = [column for column in like.inputs if column.feature is not None and column.feature not in named]
-            columns = [*texts, *others, *([like.target] if target is None else [])]
-            same = self._same(columns, like, origin) if columns else {}
+            unset = [column for column in like.inputs if column.feature is not None and column.feature not in set_names]
+            columns = [*texts, *unset, *([like.target] if target is None else [])]
+            same = self._positions_of(columns, like, origin) if columns else {}
             sources += [same[column] for column in texts]
-            features += [(same[column], column.feature) for column in others]
+            features += [(same[column], column.feature) for column in unset]
             order = [column.feature for column in like.inputs if column.feature is not None]
             features.sort(key=lambda feature: order.index(feature[1]) if feature[1] in order else len(order))
             target = same[like.target] if target is None else target
-        chosen = [*sources, *(at for at, _ in features), *([] if target is None else [target])]
-        self._check_different(chosen)
+        positions = [*sources, *(at for at, _ in features), *([] if target is None else [target])]
+        self._check_different(positions)
         if not sources or target is None:
-            sources, target = self._default(sources, target, chosen)
+            sources, target = self._default_pair(sources, target, positions)
         inputs = (
             *(self._taken(at) for at in sources),
             *(self._taken(at, name or self.name(at)) for at, name in features),
@@ -124,19 +124,19 @@ class Columns:
         name = None if self.names is None else shown(self.names[position]) or None
         return TakenColumn(name=name, position=position, feature=None if feature is None else shown(feature))
 
-    def _same(self, columns: Sequence[TakenColumn], like: TakenColumns, origin: str) -> dict[TakenColumn, int]:
-        """Return the position of each of the columns of another table in this one. Raises ColumnError."""
+    def _positions_of(self, columns: Sequence[TakenColumn], like: TakenColumns, origin: str) -> dict[TakenColumn, int]:
+        """Return the position in this table of each column of another table. Raises ColumnError."""
         named = [column for column in columns if column.name is not None]
-        found = {column: at for column in named if (at := self._find_same(column)) is not None}
+        by_name = {column: at for column in named if (at := self._position_of(column)) is not None}
         is_pair = tuple(columns) == like.all and len(columns) == 2
-        own = self._usual_pair(range(self.source.width)) if is_pair and not found else None
+        usual = self._usual_pair(range(self.source.width)) if is_pair and not by_name else None
         positions = {column: column.position for column in columns}
         has_positions = self.source.width == like.width
-        if named and len(found) == len(named) and (has_positions or len(named) == len(columns)):
-            return positions | found
-        if own is not None and not named:
-            return dict(zip(columns, own, strict=True))
-        if has_positions and not found and own in (None, tuple(positions.values())):
+        if named and len(by_name) == len(named) and (has_positions or len(named) == len(columns)):
+            return positions | by_name
+        if usual is not None and not named:
+            return dict(zip(columns, usual, strict=True))
+        if has_positions and not by_name and usual in (None, tuple(positions.values())):
             if self.source.format != "parallel text" and (named or self.names is not None):
                 why = "the table has no header" if self.names is None else "the table has none of their names"
                 listed = ", ".join(map(str, positions.values()))
@@ -150,29 +150,29 @@ class Columns:
             hint="name the columns of this table with --source and --target",
         )
 
-    def _find_same(self, column: TakenColumn) -> int | None:
+    def _position_of(self, column: TakenColumn) -> int | None:
         """Return the position of a column with the name, or else the name of the feature."""
-        found = self.find(column.name or "")
-        return self.find(column.feature) if found is None and column.feature is not None else found
+        position = self.find(column.name or "")
+        return self.find(column.feature) if position is None and column.feature is not None else position
 
-    def _default(self, sources: list[int], target: int | None, chosen: Sequence[int]) -> tuple[list[int], int]:
-        """Return source and target where one of them, or both, are not set. Raises ColumnError."""
-        free = [at for at in range(self.source.width) if at not in chosen]
+    def _default_pair(self, sources: list[int], target: int | None, taken: Sequence[int]) -> tuple[list[int], int]:
+        """Return source and target where at least one of them is not set. Raises ColumnError."""
+        free = [at for at in range(self.source.width) if at not in taken]
         n_missing = (not sources) + (target is None)
         if (pair := self._usual_pair(free, sources[0] if sources else None, target)) is not None:
             return sources or [pair[0]], pair[1]
         sample = self.source.sample()[self.consumed :] if len(free) >= n_missing else []
         self._check_not_nested(sample)
-        meant = [at for at in free if not is_no_text(self._own_name(at), [row[at] for row in sample])]
+        candidates = [at for at in free if not is_no_text(self._header_name(at), [row[at] for row in sample])]
         if len(free) == n_missing and not any(
-            is_index(name) for at in free if (name := self._own_name(at)) is not None
+            is_index(name) for at in free if (name := self._header_name(at)) is not None
         ):
-            meant = free  # there is nothing else to mean
-        if len(meant) != n_missing:
-            raise self._undecided(meant, sources, target)
+            candidates = free  # there is nothing else to mean
+        if len(candidates) != n_missing:
+            raise self._undecided(candidates, sources, target)
         if n_missing == 1:
-            return sources or meant, meant[0] if target is None else target
-        first, second = meant
+            return sources or candidates, candidates[0] if target is None else target
+        first, second = candidates
         if self.names is not None and are_reversed(self.names[first], self.names[second]):
             first, second = second, first
         return [first], second
@@ -180,7 +180,7 @@ class Columns:
     def _usual_pair(
         self, free: Sequence[int], source: int | None = None, target: int | None = None
     ) -> tuple[int, int] | None:
-        """Return source and target by usual names, of which one may be known; None: there are none, or several."""
+        """Return source and target by usual names; one of them may be set. None: there are none, or several."""
         if self.names is None:
             return None
         places: dict[str, list[int]] = {}
@@ -190,28 +190,28 @@ class Columns:
         def matches(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[int, int]]:
             for names in pairs:
                 if names[0] in places and names[1] in places:
-                    both = self._only(names[0], places), self._only(names[1], places)
-                    if source in (None, both[0]) and target in (None, both[1]):
-                        yield both
+                    pair = self._only_position(names[0], places), self._only_position(names[1], places)
+                    if source in (None, pair[0]) and target in (None, pair[1]):
+                        yield pair
 
-        if found := list(matches([("source", "target")])):
-            return found[0]
+        if both_named := list(matches([("source", "target")])):
+            return both_named[0]
         if source is not None and target is None and "target" in places:
-            return source, self._only("target", places)
+            return source, self._only_position("target", places)
         if target is not None and source is None and "source" in places:
-            return self._only("source", places), target
+            return self._only_position("source", places), target
         in_order = ((first, second) for first, second in matches(KIND_PAIRS) if first < second)
         usual = {*matches(ROLE_PAIRS), *in_order}
         return usual.pop() if len(usual) == 1 else None
 
-    def _only(self, name: str, places: Mapping[str, list[int]]) -> int:
+    def _only_position(self, name: str, places: Mapping[str, list[int]]) -> int:
         if len(places[name]) > 1:
             raise self._repeated(name, places[name])
         return places[name][0]
 
-    def _check_different(self, chosen: Sequence[int]) -> None:
+    def _check_different(self, positions: Sequence[int]) -> None:
         """Raise ColumnError when a column is chosen twice."""
-        twice = [at for number, at in enumerate(chosen) if at in chosen[:number]]
+        twice = [at for number, at in enumerate(positions) if at in positions[:number]]
         if twice:
             raise ColumnError(
                 "a column is given twice",
@@ -233,9 +233,9 @@ class Columns:
 
     def name(self, position: int) -> str:
         """Return the name of a column, or its position where the table has no names, or this one is empty."""
-        return self._own_name(position) or str(position)
+        return self._header_name(position) or str(position)
 
-    def _own_name(self, position: int) -> str | None:
+    def _header_name(self, position: int) -> str | None:
         return None if self.names is None else self.names[position]
 
     def find(self, name: str) -> int | None:
@@ -244,17 +244,17 @@ class Columns:
         The same spelling has priority over another one.
         """
         for spelling in (str.strip, folded):
-            found = [at for at, own in enumerate(self.names or ()) if spelling(own) == spelling(name) != ""]
-            if len(found) > 1:
-                raise self._repeated(name, found)
-            if found:
-                return found[0]
+            positions = [at for at, column in enumerate(self.names or ()) if spelling(column) == spelling(name) != ""]
+            if len(positions) > 1:
+                raise self._repeated(name, positions)
+            if positions:
+                return positions[0]
         return None
 
     def position(self, column: ColumnName, *, is_feature: bool = False) -> int:
         """Return the position (from 0) of a column given by name or position. Raises ColumnError."""
-        if isinstance(column, str) and (found := self.find(column)) is not None:
-            return found
+        if isinstance(column, str) and (at := self.find(column)) is not None:
+            return at
         name, position = shortened(str(column)), _as_position(column)
         if position is not None:
             if 0 <= position < self.source.width:
@@ -280,10 +280,10 @@ class Columns:
         """Return the position of a column; in a table without a header also by the name of an input of `like`."""
         if like is None or not isinstance(column, str) or self.source.width != like.width or self.names is not None:
             return self.position(column)
-        for own in like.inputs:
-            if own.name is not None and folded(column) in map(folded, (own.name, own.feature or own.name)):
-                self.source.notes.append(f"the column {column} of {TRAINING} is read by position, {own.position}")
-                return own.position
+        for taken in like.inputs:
+            if taken.name is not None and folded(column) in map(folded, (taken.name, taken.feature or taken.name)):
+                self.source.notes.append(f"the column {column} of {TRAINING} is read by position, {taken.position}")
+                return taken.position
         return self.position(column)
 
     def label(self, position: int) -> str:
@@ -295,24 +295,24 @@ class Columns:
     def _listed(self) -> str:
         return " | ".join(map(shortened, self.names or self.source.first))
 
-    def _repeated(self, name: str, found: Sequence[int]) -> ColumnError:
+    def _repeated(self, name: str, positions: Sequence[int]) -> ColumnError:
         return ColumnError(
-            f"{len(found)} columns are named {name.strip()!r}",
+            f"{len(positions)} columns are named {name.strip()!r}",
             where=self.table,
             got=self._listed(),
-            hint=f"give its position instead, for example {found[0]} for the first of them",
+            hint=f"give its position instead, for example {positions[0]} for the first of them",
         )
 
-    def _undecided(self, meant: Sequence[int], sources: Sequence[int], target: int | None) -> ColumnError:
+    def _undecided(self, possible: Sequence[int], sources: Sequence[int], target: int | None) -> ColumnError:
         """Return the error for a table whose columns do not say which are source and target."""
         sample, columns = self.source.sample()[self.consumed :][:_SHOWN_VALUES], range(self.source.width)
         values = [f"{self.label(at)}: {', '.join(quoted(shortened(row[at], 30)) for row in sample)}" for at in columns][
             :_SHOWN_COLUMNS
         ]
-        more = [f"and {self.source.width - _SHOWN_COLUMNS:,} more"] if self.source.width > _SHOWN_COLUMNS else []
+        further = [f"and {self.source.width - _SHOWN_COLUMNS:,} more"] if self.source.width > _SHOWN_COLUMNS else []
         missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
-        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, meant, strict=False))
-        hint = f"name them, for example: {options}" if len(meant) >= len(missing) else "give a column for each"
+        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, possible, strict=False))
+        hint = f"name them, for example: {options}" if len(possible) >= len(missing) else "give a column for each"
         what = (
             f"the table does not say which of its {self.source.width} columns is the {' and which the '.join(missing)}"
         )
@@ -321,13 +321,13 @@ class Columns:
         return ColumnError(
             what,
             where=self.table,
-            got="\n       ".join((*values, *more)),
+            got="\n       ".join((*values, *further)),
             expected="columns named source and target, a usual pair of names, or two columns of text",
             hint=hint,
         )
 
     def _check_not_nested(self, sample: Sequence[Sequence[str]]) -> None:
-        """Raise TableError for a column of objects, in which source and target probably are."""
+        """Raise TableError for a column of objects: source and target are probably inside them."""
         for at, cells in enumerate(zip(*sample, strict=True)):
             is_nested = all(isinstance(cell, Json) and cell.startswith("{") for cell in cells)
             if self.source.unnest is not None and is_nested:
@@ -361,17 +361,17 @@ def _as_position(column: ColumnName) -> int | None:
 
 
 def _is_header(
-    source: Source, given: Iterable[ColumnName], like: TakenColumns | None, header: str, *, live: bool
+    source: Source, columns: Iterable[ColumnName], like: TakenColumns | None, header: str, *, live: bool
 ) -> tuple[bool, bool]:
     """Return whether the first row is a header, and whether that was guessed.
 
-    It is not a guess when `header` is "yes" or "no", or when the first row contains all names that are given, or those
-    of `like`. Otherwise the cells of the first row decide, and whether numbers of rows are below one of them.
+    It is not a guess when `header` is "yes" or "no", or when the first row contains all names in `columns` or in
+    `like`. Otherwise the cells of the first row decide, and whether numbers of rows are below one of them.
     """
     if header != "auto":
         return header == "yes", False
     cells = {folded(cell) for cell in source.first}
-    names = [folded(name) for name in given if isinstance(name, str) and _as_position(name) is None]
+    names = [folded(name) for name in columns if isinstance(name, str) and _as_position(name) is None]
     trained = [folded(column.name) for column in like.all if column.name is not None] if like else []
     if any(sought and cells.issuperset(sought) for sought in (names, trained)):
         return True, False

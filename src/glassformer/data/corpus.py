@@ -18,7 +18,7 @@ from glassformer.text import Tokenizer
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 
-_BLOCK_ROWS = 2**14  # that are encoded at once
+_BLOCK_ROWS = 2**14  # rows that are encoded at once
 _BLOCK = 2**20  # ids that are counted at once
 
 
@@ -80,9 +80,9 @@ def spread(n_rows: int, max_rows: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The ids of the rows that are kept, and the others: the index and the number of tokens of each, by side.
+    """The ids of the rows that are kept, and for each side index and number of tokens of each row that is too long.
 
-    `n_tokens` are those of all rows, by side.
+    `n_tokens` are the numbers of tokens of all rows, by side.
     """
 
     corpus: Corpus
@@ -98,19 +98,19 @@ class Encoded:
 def encode(table: Table, rows: NDArray[np.int64], tokenizers: Tokenizers, settings: Settings) -> Encoded:
     """Encode some rows of a table. Raises TextError for a piece without an id."""
     limits = settings.max_source_tokens, settings.max_target_tokens
-    kept = np.ones(len(rows), np.bool_)
-    found, too_long, all_tokens = list[Sequences](), list[list[tuple[int, int]]](), list[NDArray[np.integer[Any]]]()
+    fits = np.ones(len(rows), np.bool_)
+    sides, too_long, all_tokens = list[Sequences](), list[list[tuple[int, int]]](), list[NDArray[np.integer[Any]]]()
     for side, (tokenizer, limit) in enumerate(zip(tokenizers, limits, strict=True)):
         sequences = _framed(table, rows, side, tokenizer)
         n_tokens = sequences.lengths - tokenizer.settings.n_frame_tokens
-        is_long = kept & (n_tokens > limit)
-        kept &= ~is_long
-        found.append(sequences)
+        is_long = fits & (n_tokens > limit)
+        fits &= ~is_long
+        sides.append(sequences)
         too_long.append(list(zip(rows[is_long].tolist(), n_tokens[is_long].tolist(), strict=True)))
         all_tokens.append(n_tokens)
-    if not kept.all():
-        found = [Sequences(side.ids[np.repeat(kept, side.lengths)], side.lengths[kept]) for side in found]
-    return Encoded(Corpus(*found), too_long, all_tokens)
+    if not fits.all():
+        sides = [Sequences(side.ids[np.repeat(fits, side.lengths)], side.lengths[fits]) for side in sides]
+    return Encoded(Corpus(*sides), too_long, all_tokens)
 
 
 def _framed(table: Table, rows: NDArray[np.int64], side: int, tokenizer: Tokenizer) -> Sequences:

@@ -20,6 +20,6 @@ def dates(n_rows: int, seed: int) -> list[tuple[str, str]]:
     first, last = datetime.date(FIRST_YEAR, 1, 1).toordinal(), datetime.date(LAST_YEAR, 12, 31).toordinal()
     if not 0 <= n_rows <= last - first + 1:
         raise ValueError(f"from {FIRST_YEAR} to {LAST_YEAR} there are {last - first + 1} days, not {n_rows}")
-    chosen = random.Random(seed).sample(range(first, last + 1), n_rows)
-    days = [datetime.date.fromordinal(number) for number in chosen]
+    ordinals = random.Random(seed).sample(range(first, last + 1), n_rows)
+    days = [datetime.date.fromordinal(number) for number in ordinals]
     return [(day.isoformat(), f"{MONTHS[day.month - 1]} {day.day}, {day.year}") for day in days]

@@ -68,10 +68,9 @@ def tsv_rows(lines: Lines, notes: list[str]) -> Iterator[Row]:
 
 
 def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[Row]:
-    """Return the rows of a CSV file. `lines` must end at a lone \\r too, as those of the csv module do.
+    """Return the rows of a CSV file. `lines` must end at a lone \\r too, as the csv module's do.
 
-    From the first row on in which a quoted cell follows a separator and spaces, such spaces are left out; `notes` says
-    so.
+    Spaces between a separator and a quoted cell are left out from the first row that has such spaces; `notes` says so.
     """
     grammar, number = _Grammar(separator), 1 + lines.skipped
     texts, again = iter(lines), deque[str]()  # lines that are read again
@@ -95,8 +94,8 @@ def csv_rows(lines: Lines, notes: list[str], separator: str = ",") -> Iterator[R
         if not fault and sum(map(len, record)) > MAX_ROW_CHARACTERS:
             fault = Fault(Reason.ROW_TOO_LONG, f"more than {MAX_ROW_CHARACTERS:,} characters")
         if lines.faults:
-            found = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
-            fault = fault or next(found, None)
+            faults = (lines.faults[n] for n in range(number, number + n_lines) if n in lines.faults)
+            fault = fault or next(faults, None)
         yield Row(number, () if fault else cells, fault)
         number += n_lines
 
@@ -140,9 +139,9 @@ class _Grammar:
         return self._space_before_quote.search("".join(record)) is not None
 
     def row(self, lines: Iterable[str]) -> tuple[Sequence[str], int, Fault | None]:
-        """Return the cells of the first row of `lines`, whatever its length, its number of lines, and None.
+        """Return the cells of the first row of `lines`, of any length, its number of lines, and None.
 
-        If one of its cells is damaged: the number of lines up to the one in which that cell begins, and the fault.
+        If a cell is damaged: no cells, the number of lines up to the line in which that cell begins, and the fault.
         """
         cells: list[str] = []
         quoted: list[str] = []  # lines of a quoted cell that has not ended yet
@@ -166,8 +165,8 @@ class _Grammar:
                 if end is None:
                     reason = Reason.TEXT_AFTER_QUOTE if opened == index else Reason.UNCLOSED_QUOTE
                     return (), (opened or 0) + 1, Fault(reason)
-                found = cell[0] if opened is None else "".join((*quoted, cell[0][:-1])).replace('""', '"')
-                cells.append(found)
+                content = cell[0] if opened is None else "".join((*quoted, cell[0][:-1])).replace('""', '"')
+                cells.append(content)
                 if end[0] != self._separator:
                     return (cells if text.strip("\r\n") else ()), index + 1, None
                 quoted, opened, position = [], None, end.end()

@@ -37,8 +37,8 @@ def write_parts(table: Table, parts: Mapping[str, Sequence[int]], folder: Path) 
     names = _names([path for _, path in table.files]) or [""]
     new: dict[str, list[Path]] = {}
     with writing(folder):
-        for each in (folder, *(folder / part for part in parts if table.files)):
-            each.mkdir(parents=True, exist_ok=True)
+        for directory in (folder, *(folder / part for part in parts if table.files)):
+            directory.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for (path, indices), name in zip(table.by_file(), names, strict=True):
             of_rows = {table.rows[index]: part_of[index] for index in indices}
@@ -61,18 +61,18 @@ def _write_rows(table: Table, part_of: Mapping[int, str], path: Path) -> None:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """Return a name for each file of a folder or pattern: its own, with a number before it where names are equal."""
+    """Return a name for each file of a folder or pattern: the file's name, after a number where names are equal."""
     names = [without_compression(Path(path).name) for path in paths]
     is_unique = len({name.casefold() for name in names}) == len(names)
     return names if is_unique else [f"{number:05}-{name}" for number, name in enumerate(names, 1)]
 
 
 def _new_files(folder: Path, part: str, path: str, name: str) -> list[Path]:
-    """Return the files of a part for the rows of the table at `path`, which in a folder of tables is called `name`."""
+    """Return the files of a part for the rows of the table at `path`; `name` is its name in a folder of tables."""
     if name:
         return [folder / part / name]
     names = [without_compression(file.name) for file in table_files(path)]
-    return [folder / (f"{part}.{own}" if len(names) > 1 else part + Path(own).suffix) for own in names]
+    return [folder / (f"{part}.{file}" if len(names) > 1 else part + Path(file).suffix) for file in names]
 
 
 def _write(path: str, table: Table, part_of: Mapping[int, str], written: Mapping[str, Sequence[Path]]) -> None:
@@ -97,7 +97,7 @@ def _write(path: str, table: Table, part_of: Mapping[int, str], written: Mapping
 def _texts(path: str, table: Table) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the number of each row, as in the ledger, with its text in each file at a path of the table.
 
-    The header, if there is one, has the number HEADER, and so has a line before it that states the separator.
+    The number of the header is HEADER, and that is also the number of a line before it that states the separator.
     """
     with open_source(path) as source, ExitStack() as stack:
         if source.format == "JSON Lines":

@@ -31,7 +31,7 @@ from glassformer.errors import TableError, counted
 from glassformer.storage.files import is_device
 
 FORMATS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow")
-"""Suffixes of the formats, in lower case, without that of a compression."""
+"""Suffixes of the formats, in lower case, without the suffix of a compression."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def open_source(path: str) -> Iterator[Source]:
         files = table_files(path)
         if len(files) > 1:
             streams = [stack.enter_context(open_bytes(file)) for file in files]
-            yield _parallel([str(file) for file in files], [Lines(*both) for both in zip(streams, files, strict=True)])
+            yield _parallel([str(file) for file in files], list(map(Lines, streams, files)))
         else:
             suffix = _suffix_of_table(files[0])
             stream = stack.enter_context(open_bytes(files[0]))
@@ -56,9 +56,9 @@ def open_source(path: str) -> Iterator[Source]:
 def open_stream(stream: BinaryIO, name: str, sought: Sequence[str] = ()) -> Source:
     """Open the table that comes from a stream, in the format of its first line.
 
-    That is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, and otherwise CSV. No
-    further lines are read than it takes to find the columns of the names `sought`: more may be yet to come. Raises the
-    errors of `open_source`.
+    The format is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, otherwise CSV.
+    Lines are read only until the columns named `sought` are found, because more may be yet to come. Raises the errors
+    of `open_source`.
     """
     first = stream.readline(MAX_LINE)
     suffix = _format_of_line(first)
@@ -112,21 +112,21 @@ def table_files(path: str) -> tuple[Path, ...]:
     if "," not in path or whole.exists():
         return (whole,)
     splits = [(Path(path[: at.start()]), Path(path[at.end() :])) for at in re.finditer(",", path)]
-    found = [both for both in splits if all(file.exists() for file in both)]
-    both = (found or splits)[0]
-    tables = [file for file in both if suffix_of(file) in FORMATS]
-    if found and tables:
+    existing = [pair for pair in splits if all(file.exists() for file in pair)]
+    pair = (existing or splits)[0]
+    tables = [file for file in pair if suffix_of(file) in FORMATS]
+    if existing and tables:
         raise TableError(
             "two parallel files must be plain text, one sentence per line",
             where=path,
             got=f"{tables[0].name}, which is a table by its suffix",
             hint="give one table with both columns, or rename the text files, for example to a.en,a.de",
         )
-    return (whole,) if tables else both
+    return (whole,) if tables else pair
 
 
 def suffix_of(path: Path) -> str:
-    """Return the suffix of the format in lower case, without that of the compression."""
+    """Return the suffix of the format in lower case, without the suffix of the compression."""
     return Path(without_compression(path.name)).suffix.lower()
 
 
@@ -138,7 +138,7 @@ def without_compression(name: str) -> str:
 
 
 def _suffix_of_table(path: Path) -> str:
-    """Return the suffix of a table. Raises TableError for a file that is none by its suffix."""
+    """Return the suffix of a table. Raises TableError for a file with another suffix."""
     suffix = suffix_of(path)
     if suffix in FORMATS:
         return suffix
@@ -163,7 +163,7 @@ def _suffix_of_table(path: Path) -> str:
 def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
     """Return a table of separated cells, whose first undamaged row determines the number of columns.
 
-    `is_live`: no further lines are read than it takes to find the separator.
+    `is_live`: lines are read only until the separator is found.
     """
     lines, notes = Lines(stream, path, lone_cr=True), list[str]()
     separator = _separator(lines, usual, notes, is_live=is_live)
@@ -179,7 +179,7 @@ def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
     first = tuple(before[start].cells) if start < len(before) else ()
     width = len(first)
 
-    def chosen(take: Sequence[int], header: bool, _kinds: Sequence[Kind]) -> Iterator[Row]:
+    def read(take: Sequence[int], header: bool, _kinds: Sequence[Kind]) -> Iterator[Row]:
         # In a table of one column, a blank line is an empty cell.
         blank = ("",) * len(take) if width == 1 else ()
         skipped = before[:start] + before[start + 1 :] if header else before
@@ -202,7 +202,7 @@ def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
         )
     return Source(
         "TSV" if separator == "\t" else "CSV",
-        chosen,
+        read,
         width,
         first=first,
         first_fault=next((row.fault for row in before[:start] if row.fault), None),

@@ -57,22 +57,22 @@ def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None)
 
     A source is a text, or a mapping of several inputs by name; `data` says which of them are features.
     """
-    given, ledger = members(pairs), Ledger()
-    first = next(given, None)
+    rows, ledger = members(pairs), Ledger()
+    first = next(rows, None)
     inputs, name_of = _inputs_of(*first[:2], data or DataSettings()) if first else ((), {})
-    kept: dict[int, Pair] = {}
-    for number, (where, source, target) in enumerate(chain([first] if first else [], given), 1):
+    kept_pairs: dict[int, Pair] = {}
+    for number, (where, source, target) in enumerate(chain([first] if first else [], rows), 1):
         cells = _cells_of(source, inputs, name_of, where)
         pair = text_pair(where, compose(cells) if inputs else source, target)
         ledger.read, ledger.kept = number, ledger.kept + 1
         if fault := cell_fault((*cells, target), inputs):
             ledger.drop(number, "(pairs)", fault)
         else:
-            kept[number] = pair
+            kept_pairs[number] = pair
     return Table(
         path="(pairs)",
-        pairs=list(kept.values()),
-        rows=list(kept),
+        pairs=list(kept_pairs.values()),
+        rows=list(kept_pairs),
         columns=None,
         taken=None,
         header=False,
@@ -83,12 +83,12 @@ def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None)
 
 
 def _inputs_of(where: str, source: Any, data: DataSettings) -> tuple[Inputs, dict[str, str]]:
-    """Return the inputs, as the source of the first pair has them, and the name of each feature by its key."""
+    """Return the inputs of the source of the first pair, and the name of each feature by its key."""
     keys = list(map(str, source)) if isinstance(source, Mapping) else []
     name_of = {str(key): name or str(key) for name, key in named_features(data.features, keys)}
     if isinstance(source, Mapping):
-        rest = [key for key in keys if key not in name_of]
-        return inputs_of([str(name) for name in data.sources] or rest, list(name_of.values())), name_of
+        texts = [key for key in keys if key not in name_of]
+        return inputs_of([str(name) for name in data.sources] or texts, list(name_of.values())), name_of
     if name_of:
         raise UsageError(
             "data.features names inputs, and a source is one text",
@@ -100,7 +100,7 @@ def _inputs_of(where: str, source: Any, data: DataSettings) -> tuple[Inputs, dic
 
 
 def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: str) -> list[Any]:
-    """Return the cells of a source. Raises UsageError for one that does not have the inputs."""
+    """Return the cells of a source. Raises UsageError for a source that does not have the inputs."""
     if not inputs and not isinstance(source, Mapping):
         return [source]
     if isinstance(source, Mapping):
@@ -112,13 +112,13 @@ def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: st
 
 
 def source_of_frame(frame: Any) -> Source | None:
-    """Return the table of a frame, or None for any other value. Raises UsageError for one that has several tables."""
+    """Return the table of a frame, or None for any other value. Raises UsageError for a value with several tables."""
     if isinstance(frame, type):
         return None
-    found = _columns_and_rows(frame)
-    if found is None:
+    content = _columns_and_rows(frame)
+    if content is None:
         return None
-    return typed("python", *found, "the values used are text or numbers, none of them missing")
+    return typed("python", *content, "the values used are text or numbers, none of them missing")
 
 
 Rows = Callable[[Sequence[int]], Iterator[Any]]
@@ -143,7 +143,7 @@ def _columns_and_rows(frame: Any) -> tuple[tuple[str, ...], Rows] | None:
 
 
 def _values_of(row: Any, keys: Sequence[Any]) -> list[Any]:
-    """Return the values of a mapping. Raises UsageError for a row that is none."""
+    """Return the values of a mapping. Raises UsageError for a row that is not a mapping."""
     if not isinstance(row, Mapping):
         raise UsageError("a row of a list of mappings is not a mapping", got=quoted(row))
     return [row.get(key) for key in keys]

@@ -60,7 +60,7 @@ def folded(name: str) -> str:
 
 
 def are_reversed(first: str, second: str) -> bool:
-    """Return whether the first of two names is that of a target, or the second that of a source, and not both are."""
+    """Return whether only the first of two names is a usual name of targets, or only the second one of sources."""
     names = folded(first), folded(second)
     return [name in _TARGETS for name in names] == [True, False] or [name in _SOURCES for name in names] == [
         False,
@@ -79,7 +79,7 @@ def names_usual(cells: Sequence[str]) -> bool:
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column of this name is never one of the only two that are meant, if it is numbers."""
+    """Return whether a column of this name, if it has numbers, is never meant as source or target."""
     return is_nameless(name) or folded(name) in ("id", "ids", "idx", "index", "row_id")
 
 
@@ -109,13 +109,13 @@ def heads_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _whole_numbers(cells: Sequence[str]) -> list[int]:
-    """Return the cells as whole numbers, or nothing where one is none."""
-    found = [cell.strip() for cell in cells]
-    return [int(cell.partition(".")[0]) for cell in found] if all(map(_WHOLE_NUMBER.fullmatch, found)) else []
+    """Return the cells as whole numbers, or nothing where a cell is not a whole number."""
+    stripped = [cell.strip() for cell in cells]
+    return [int(cell.partition(".")[0]) for cell in stripped] if all(map(_WHOLE_NUMBER.fullmatch, stripped)) else []
 
 
 def _is_increasing(numbers: Sequence[int]) -> bool:
-    """Return whether there are three numbers or more, each larger than the one before: those of rows."""
+    """Return whether there are three numbers or more, each larger than the one before, as the numbers of rows are."""
     return len(numbers) >= _MIN_NUMBERS and all(before < after for before, after in pairwise(numbers))
 
 

@@ -15,7 +15,7 @@ from glassformer.storage.files import atomic
 _ROWS_IN_SUMMARY = 5
 
 MAX_LEFT_OUT = 1_000_000
-"""Rows that are left out, after which a table is refused of which hardly any row is kept."""
+"""Number of rows left out after which a table is refused, if hardly any of its rows are kept."""
 
 
 class Reason(StrEnum):
@@ -118,9 +118,9 @@ class Ledger:
         """Return the ledger as text: one line of counts, then one line for each reason."""
         lines = [f"{counted(self.read, 'row')} read, {self.kept:,} kept"]
         for reason, rows in self._rows_by_reason().items():
-            named = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
-            more = ", …" if len(rows) > _ROWS_IN_SUMMARY else ""
-            lines.append(f"  {len(rows):,} × {reason} (row {named}{more})")
+            row_numbers = ", ".join(str(row) for row in islice(rows, _ROWS_IN_SUMMARY))
+            ellipsis = ", …" if len(rows) > _ROWS_IN_SUMMARY else ""
+            lines.append(f"  {len(rows):,} × {reason} (row {row_numbers}{ellipsis})")
         if self.changed:
             lines.append(f"  {self.changed:,} kept without their control characters")
         return "\n".join(lines)

@@ -118,7 +118,7 @@ class Lines:
     r"""The lines of a UTF-8 stream, endings included, split at \n only (`lone_cr`: also at a \r without \n).
 
     A byte order mark is dropped. A line that is not UTF-8 or contains NUL is returned too; `faults` maps its number
-    (from 1) to its fault, and so it does for a line of more than `MAX_LINE` bytes, which is returned as an empty one.
+    (from 1) to its fault. A line of more than `MAX_LINE` bytes is returned as an empty line, and has a fault too.
     Raises TableError for UTF-16 and UTF-32, and for a line of more than `MAX_LOST` bytes.
     """
 
@@ -165,25 +165,25 @@ class Lines:
             yield text or "\n"
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines as bytes with their offset, as they come; one that is too long is empty, without its end.
+        """Yield the lines as bytes with their offset, as they come; a line that is too long is empty, without its end.
 
-        Raises TableError for one that has no end within MAX_LOST bytes.
+        Raises TableError for a line that has no end within MAX_LOST bytes.
         """
-        rest, offset, n_lost, n_lines = b"", 0, 0, 0
+        partial_line, offset, n_lost, n_lines = b"", 0, 0, 0
         while piece := self._stream.readline(MAX_LINE + 1):
             if not offset and piece.startswith(_UTF16_BOMS):
                 what = "the text is UTF-16 or UTF-32, not UTF-8"
                 raise TableError(what, where=str(self._name), hint=to_utf8(self._name, "UTF-16"))
             if not offset and piece.startswith(BOM):
                 piece, offset = piece.removeprefix(BOM), len(BOM)
-            lines = (rest + piece).splitlines(keepends=True) if self._lone_cr else [rest + piece]
-            rest = lines.pop() if lines and not piece.endswith(b"\n") else b""  # its end is not there yet
+            lines = (partial_line + piece).splitlines(keepends=True) if self._lone_cr else [partial_line + piece]
+            partial_line = lines.pop() if lines and not piece.endswith(b"\n") else b""  # its end is not there yet
             for line in lines:
                 yield offset, b"" if n_lost else line
                 offset += n_lost + len(line)
                 n_lines, n_lost = n_lines + 1, 0
-            if n_lost or len(rest) > MAX_LINE:
-                n_lost, rest = n_lost + len(rest), b""
+            if n_lost or len(partial_line) > MAX_LINE:
+                n_lost, partial_line = n_lost + len(partial_line), b""
             if n_lost > MAX_LOST:
                 raise TableError(
                     "a line is too long to be text",
@@ -192,8 +192,8 @@ class Lines:
                     expected="one row, or one sentence, a line",
                     hint="check that this is a text file",
                 )
-        if rest or n_lost:
-            yield offset, rest
+        if partial_line or n_lost:
+            yield offset, partial_line
 
 
 def to_utf8(path: object, encoding: str) -> str:

@@ -26,8 +26,8 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
     digest = hashlib.sha256()
     for source, target in pairs:
-        one, other = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%d:%b%b" % (len(one), len(other), one, other))
+        source_bytes, target_bytes = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%d:%b%b" % (len(source_bytes), len(target_bytes), source_bytes, target_bytes))
     return digest.hexdigest()
 
 
@@ -35,16 +35,16 @@ def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def checked_pairs(pairs: object, *, inputs: Inputs = ()) -> Iterator[Pair]:
-    """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for one that is not two texts.
+    """Yield each of the pairs as a Pair. Raises UsageError, with the row from 1, for a pair that is not two texts.
 
-    With `inputs` the first member of a pair is a mapping, and TextError is raised for one that lacks an input.
+    With `inputs` the first member of a pair is a mapping, and TextError is raised for a mapping that lacks an input.
     """
     for where, source, target in members(pairs):
         yield text_pair(where, compose_values(source, where, inputs) if inputs else source, target)
 
 
 def members(pairs: object) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name of the row and the two members of each pair. Raises UsageError for one that does not have two."""
+    """Yield the name of the row and the two members of each pair. Raises UsageError for another number of members."""
     for row, pair in enumerate(_values(pairs, "pairs", f"a list of pairs, each {PAIR}"), 1):
         where = f"row {row} of the pairs"
         try:
@@ -84,7 +84,7 @@ def check_text(text: object, name: str) -> None:
 
 
 def _values(values: Any, name: str, expected: str) -> Iterator[Any]:
-    """Yield the values. Raises UsageError when they are not iterable, or text."""
+    """Yield the values. Raises UsageError when they are not iterable, or are text."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise UsageError(f"the {name} are not a list", got=quoted(values), expected=expected)
     yield from values

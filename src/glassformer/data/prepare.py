@@ -35,9 +35,9 @@ LEARNED_ROWS = 1_000_000
 class Prepared:
     """The data of a run. `data` is the record for the model file, `test_ledger` the ledger of the test table.
 
-    `trained` are the sources to train on; `overlaps` count the rows to validate and test on that have one of them.
-    `notes` are about a large table: tokens that are learned from a sample. `tables` are what a checkpoint says about
-    the tables.
+    `trained` are the sources to train on; `overlaps` count the validation and test rows that have one of them.
+    `notes` are about a large table: its tokens are learned from a sample. `tables` is what a checkpoint says about the
+    tables.
     """
 
     settings: Settings
@@ -61,7 +61,7 @@ class Prepared:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of all pairs, separate validation rows included: a run is resumed with the same ones."""
+        """Fingerprint of all pairs, separate validation rows included: a run is resumed with the same pairs."""
         return self.tables["fingerprint"]
 
     @property
@@ -74,7 +74,7 @@ class Prepared:
         return rows, held_out_columns(inputs, self.data.columns)
 
     def write_ledger(self, path: Path) -> None:
-        """Write the entry of each row that was not kept: of the tables to train, validate and test on."""
+        """Write the entry of each row that was not kept in the tables to train, validate and test on."""
         merged = Ledger()
         merged.include(self.ledger)
         merged.include(self.test_ledger)
@@ -88,7 +88,7 @@ class Prepared:
 
 
 def tables_of(table: Table, valid: Table | None) -> dict[str, str]:
-    """Return what a checkpoint says about the tables of its run: `fingerprint` is that of all pairs."""
+    """Return what a checkpoint says about the tables of its run; `fingerprint` covers all pairs."""
     of_table = fingerprint(table.pairs)
     record = {"fingerprint": of_table, "rows": str(len(table.pairs)), "table": of_table}
     if valid is not None:
@@ -108,13 +108,13 @@ def prepare(
     *,
     grow: bool = False,
 ) -> Prepared:
-    """Split, learn tokenizers (or take those given), encode, leave out what is too long.
+    """Split, learn tokenizers (or take `tokenizers`), encode, leave out what is too long.
 
     `test` is the table to evaluate on at the end, `earlier` the sources that the model to start from was trained on.
     With `grow` the given tokenizers get the characters or words of the rows to train on that they lack.
 
     Raises TableError when too few rows remain to train on, and for settings that do not fit the rows: a length limit
-    that more than half of them exceed, tokens of which too many are unknown.
+    that more than half of them exceed, or tokens that are too often unknown.
     """
     if len(table.pairs) < 2:
         got, expected = f"{len(table.pairs)} usable row", "at least 2, and some hundred to learn anything"

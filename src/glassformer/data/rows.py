@@ -68,8 +68,8 @@ def open_columns(
 ) -> Iterator[OpenRows]:
     """Open the chosen columns of the table at a path, or of the stream called `name`.
 
-    `kinds` are those of the cells of the columns, by default text. `like` are the columns of a model, which may be
-    named in a table that has none of its names.
+    `kinds` are the kinds of cells of the columns, by default text. `like` are the columns of a model; a table without
+    their names may be asked for them by name.
     Raises the errors of `read_table`, but none for damaged rows: `check_rows` raises that.
     """
 
@@ -84,22 +84,22 @@ def open_columns(
                 table = open_stream(source, name, sought)
             if not table.width:
                 raise TableError("the table has no rows", where=path)
-            found = Columns.of(table, columns, data.header, path, like=like, live=not isinstance(source, str))
-            take = tuple(found.position_like(column, like) for column in columns)
+            layout = Columns.of(table, columns, data.header, path, like=like, live=not isinstance(source, str))
+            take = tuple(layout.position_like(column, like) for column in columns)
             opened = OpenRows(
                 path,
                 table.format,
-                tuple(found.label(position) for position in take),
-                tuple(found.name(position) if found.names else f"column_{position}" for position in take),
-                found.header,
+                tuple(layout.label(position) for position in take),
+                tuple(layout.name(position) if layout.names else f"column_{position}" for position in take),
+                layout.header,
                 table.first,
-                found.guessed,
+                layout.guessed,
                 table.advice,
                 Ledger(),
                 table.notes,
             )
             yield opened
-            yield from table.scan(take, found.consumed, path, opened.ledger, kinds)
+            yield from table.scan(take, layout.consumed, path, opened.ledger, kinds)
 
     with _reading(read()) as opened:
         yield opened
@@ -129,7 +129,7 @@ def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator
 
 @contextmanager
 def _reading(read: Generator[OpenRows | Row]) -> Iterator[OpenRows]:
-    """Take the first item, and the others as its rows. Errors of whoever reads them are not those of the input."""
+    """Take the first item, and the further items as its rows. The caller's own errors are not errors of the input."""
     try:
         opened = next(read)
         assert isinstance(opened, OpenRows)
@@ -151,14 +151,14 @@ def check_rows(opened: OpenRows, rows: Sequence[Row]) -> None:
 def cells_of(table: Table, column: str) -> list[str]:
     """Return the cell of another column for each kept pair of a table.
 
-    Raises ColumnError for a column that is not there, TableError where a kept row has no text in it.
+    Raises ColumnError for a column that is not there, TableError for a kept row without text in the column.
     """
     cells: list[str] = []
     data = DataSettings(header=table.header_setting)
     for path, indices in table.by_file():
         with open_columns(path, [column], data, kinds=["optional"], like=table.taken) as opened:
-            found = {row.number: row.cells[0] for row in opened.rows if row.cells}
-        cells += [found.get(table.rows[i], "") for i in indices]
+            cell_of_row = {row.number: row.cells[0] for row in opened.rows if row.cells}
+        cells += [cell_of_row.get(table.rows[i], "") for i in indices]
     if empty := [table.location(index) for index, cell in enumerate(cells) if not cell.strip()]:
         raise TableError(
             f"the column {column} is empty in {len(empty):,} rows that are kept",
@@ -170,7 +170,7 @@ def cells_of(table: Table, column: str) -> list[str]:
 
 
 def further_columns(table: Table, max_values: int) -> dict[str, list[str]]:
-    """Return the cell of each kept pair in every column that is no text of the source and not the target, by its name.
+    """Return the cell of each kept pair in every column except the source texts and the target, by the column's name.
 
     Features are among them; columns with one value, or with more than `max_values`, are not. The file is read again, so
     a table from Python has none.
@@ -180,21 +180,21 @@ def further_columns(table: Table, max_values: int) -> dict[str, list[str]]:
     rows: list[Mapping[str, str]] = []
     for path, indices in table.by_file():
         rows += _further_cells(path, {table.rows[i] for i in indices}, table)
-    found = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
-    return {name: cells for name, cells in found.items() if 1 < len(set(cells)) <= max_values}
+    cells_of_column = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
+    return {name: cells for name, cells in cells_of_column.items() if 1 < len(set(cells)) <= max_values}
 
 
-def _further_cells(path: str, kept: Set[int], table: Table) -> Iterator[Mapping[str, str]]:
-    """Yield the cells of the further columns of some rows of a file, by name; where two share it, with the position."""
+def _further_cells(path: str, kept_rows: Set[int], table: Table) -> Iterator[Mapping[str, str]]:
+    """Yield the cells of the further columns of some rows of a file, by name; equal names with their positions."""
     with open_source(path) as source:
         columns = Columns.of(source, (), table.header_setting, path, like=table.taken)
         taken = columns.choose(DataSettings(), table.taken)
         texts = [column.position for column in taken.all if column.feature is None]
-        others = [at for at in range(source.width) if at not in texts]
-        own = [name for name in columns.names or () if (columns.names or ()).count(name) == 1]
-        labels = [name if (name := columns.name(at)) in own else columns.label(at) for at in others]
-        for row in source.scan(others, columns.consumed, path, Ledger(), ["any"] * len(others)):
-            if row.number in kept:  # a damaged cell of a further column is no fault of the pair
+        further = [at for at in range(source.width) if at not in texts]
+        unique_names = [name for name in columns.names or () if (columns.names or ()).count(name) == 1]
+        labels = [name if (name := columns.name(at)) in unique_names else columns.label(at) for at in further]
+        for row in source.scan(further, columns.consumed, path, Ledger(), ["any"] * len(further)):
+            if row.number in kept_rows:  # a damaged cell of a further column is no fault of the pair
                 yield dict(zip(labels, row.cells or [""] * len(labels), strict=True))
 
 

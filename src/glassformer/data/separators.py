@@ -1,7 +1,7 @@
 """Which character separates the cells of a table, from its first lines.
 
-The usual separator of the format is taken unless the lines leave no doubt that it is another one: the first line has
-none of the usual ones, or all of them are decimal commas, and another one cuts nearly all lines into as many cells.
+The usual separator of the format is taken unless the lines leave no doubt that another separator is meant: the first
+line has none of the usual ones, or decimal commas only, and the other cuts nearly all lines into as many cells.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}
 
-_MIN_LINES = 3  # on which the usual separator is given up although it cuts
+_MIN_LINES = 3  # minimum number of lines to give up the usual separator although it cuts
 _ALIKE = 0.9  # minimum fraction of the lines that a separator cuts into as many cells as the first line
 _QUOTED = re.compile(r'(?m)(?:^|(?<=[,;\t|]))[ ]*"(?:[^"]|"")*"(?=[ ]*(?:[,;\t|]|\r?$))')
 _DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
@@ -20,14 +20,14 @@ _EXCEL_LINE = re.compile(r'"?sep=([,;|\t:^~]|\\t)"?[\r\n]*', re.IGNORECASE)
 
 def stated_separator(line: str) -> str | None:
     """Return the separator that a line `sep=;` states, as Excel reads and writes it; None for another line."""
-    found = _EXCEL_LINE.fullmatch(line)
-    return None if found is None else found[1].replace("\\t", "\t")
+    match = _EXCEL_LINE.fullmatch(line)
+    return None if match is None else match[1].replace("\\t", "\t")
 
 
 def is_clear(line: str, usual: str) -> bool:
-    """Return whether one line alone shows that the usual separator is that of the table."""
-    others = any(_cuts([line], separator, tight=True) for separator in NAMES if separator != usual)
-    return usual in (_DECIMAL_COMMA.sub("", line) if usual == "," else line) or not others
+    """Return whether one line alone shows that the table has the usual separator."""
+    another_cuts = any(_cuts([line], separator, tight=True) for separator in NAMES if separator != usual)
+    return usual in (_DECIMAL_COMMA.sub("", line) if usual == "," else line) or not another_cuts
 
 
 def separator_of(lines: Sequence[str], usual: str, *, is_whole: bool) -> str:
@@ -45,12 +45,12 @@ def separator_of(lines: Sequence[str], usual: str, *, is_whole: bool) -> str:
         return "\t"
     if _cuts(without_decimals if usual == "," else cut, usual, tight=True):
         return usual
-    others = [
+    other_separators = [
         separator
         for separator in NAMES
         if separator != usual and _cuts(without_decimals if separator == "," else cut, separator, tight=True)
     ]
-    return others[0] if len(others) == 1 else usual
+    return other_separators[0] if len(other_separators) == 1 else usual
 
 
 def _cuts(lines: Sequence[str], separator: str, *, tight: bool = False) -> bool:

@@ -18,9 +18,9 @@ _NAMED_FAULTS = 10
 
 
 ReadRows = Callable[[Sequence[int], bool, Sequence[Kind]], Iterator[Row]]
-"""A function that yields the cells at some positions of every row, without the first if that is a header.
+"""A function that yields the cells at some positions of every row, without the first row if that is a header.
 
-The kinds are those of the cells, none for text; only formats whose values have types need them.
+The kinds of the cells are empty for text; only formats whose values have types need them.
 """
 
 
@@ -63,12 +63,12 @@ class Source:
 
 
 def damage(damaged: Sequence[Row], where: str, *, expected: str, hint: str, unit: str = "row") -> TableError:
-    """Return the error for damaged rows, of which the first are named; `unit` is "row", or "line" of a text."""
-    named = [
+    """Return the error for damaged rows, which names the first of them; `unit` is "row", or "line" of a text."""
+    messages = [
         f"{f'row {row.number}' if row.line is None else f'line {row.line}'}: {row.fault}"
         for row in damaged[:_NAMED_FAULTS]
     ]
-    more = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
+    further = [f"and {len(damaged) - _NAMED_FAULTS:,} more"] if len(damaged) > _NAMED_FAULTS else []
     reasons = {row.fault.reason for row in damaged if row.fault}
     if reasons <= {Reason.NOT_UTF8, Reason.NUL}:
         expected = "text in UTF-8, without NUL characters"
@@ -80,7 +80,7 @@ def damage(damaged: Sequence[Row], where: str, *, expected: str, hint: str, unit
     return TableError(
         f"the {'table' if unit == 'row' else 'text'} has {counted(len(damaged), f'damaged {unit}')}",
         where=where,
-        got="\n       ".join(named + more),
+        got="\n       ".join(messages + further),
         expected=expected,
         hint=hint,
     )

@@ -1,4 +1,4 @@
-"""Splits that cannot leak: rows of one source are never on two sides, and rows of a source trained on are counted.
+"""Splits that cannot leak: rows of one source are never on two sides. Rows whose source was trained on are counted.
 
     hold_out(pairs, 0.1, 1000, seed)     the rows to train on, and those to validate on
     held_rows(hashes, 0.1, 1000, seed)   the second of these, from hashes of the sources alone
@@ -47,7 +47,7 @@ def source_hashes(pairs: Sequence[Pair]) -> Hashes:
 
 
 def hold_out(pairs: Sequence[Pair], fraction: float, max_rows: int, seed: int) -> tuple[list[int], list[int]]:
-    """Return the indices of the pairs to train on, and of those to validate on. See `held_rows`."""
+    """Return the indices of the pairs to train on, and of the pairs to validate on. See `held_rows`."""
     held = held_rows(source_hashes(pairs), fraction, max_rows, seed)
     return np.delete(np.arange(len(pairs)), held).tolist(), held.tolist()
 
@@ -67,19 +67,19 @@ def held_rows(sources: Hashes, fraction: float, max_rows: int, seed: int) -> NDA
         return np.empty(0, np.int64)
     in_order = np.argsort(firsts)  # of the first row of each source
     firsts, sizes = firsts[in_order], sizes[in_order]
-    rest = min(max_rows, max(1, round(fraction * len(sources))), len(sources) - 1)
+    n_left = min(max_rows, max(1, round(fraction * len(sources))), len(sources) - 1)
     order = np.arange(len(firsts), dtype=np.int32)
     np.random.default_rng(seed).shuffle(order)
     smallest = int(sizes.min())
-    chosen: list[int] = []
+    groups: list[int] = []
     for group in order:
-        if rest < smallest:
+        if n_left < smallest:
             break
-        if sizes[group] <= rest:
-            chosen.append(int(group))
-            rest -= int(sizes[group])
-    chosen = chosen or [int(sizes.argmin())]
-    return np.flatnonzero(np.isin(sources, sources[firsts[chosen]]))
+        if sizes[group] <= n_left:
+            groups.append(int(group))
+            n_left -= int(sizes[group])
+    groups = groups or [int(sizes.argmin())]
+    return np.flatnonzero(np.isin(sources, sources[firsts[groups]]))
 
 
 def split(
@@ -114,7 +114,7 @@ def split(
 
 
 def _connected(sources: Hashes, groups: Hashes) -> Hashes:
-    """Return a number for each row: the same for rows of one source or one group, directly or through other rows."""
+    """Return a number for each row, equal for rows of one source or one group, directly or through other rows."""
     sides = [np.unique(hashes, return_inverse=True)[1] for hashes in (sources, groups)]
     numbers, before = np.arange(len(sources)), None
     while before is None or (numbers != before).any():
@@ -141,9 +141,9 @@ def _size(name: str, value: float, total: int) -> int:
 class TrainedSources:
     """The sources that a model was trained on, as sorted hashes. `unknown` says why there may be others, or is empty.
 
-    They are in a file of their own in the run directory, 8 bytes for each: the model file has their digest only. A
-    hash has 64 bits, so that of a million other sources one is taken for one of ten million with a probability of one
-    in two million.
+    They are in a separate file in the run directory, 8 bytes for each; the model file has their digest only. A hash has
+    64 bits: if ten million sources were trained on and a million others are looked up, one of these is taken for a
+    trained one with a probability of one in two million.
     """
 
     hashes: Hashes
@@ -156,7 +156,7 @@ class TrainedSources:
 
     @classmethod
     def none(cls, unknown: str) -> TrainedSources:
-        """Return no sources, with the reason why they are not known."""
+        """Return no sources, with the reason why the sources are not known."""
         return cls(np.empty(0, np.uint64), unknown)
 
     @classmethod
@@ -170,11 +170,11 @@ class TrainedSources:
         files = [folder / SOURCES_FILE for folder in (model.parent, model.parent.parent)]
         for file in filter(Path.is_file, files):
             try:
-                found = cls.load(file)
+                trained = cls.load(file)
             except ModelFileError as error:
                 return cls.none(f"{file} cannot be read: {error.what}")
-            if found.digest == digest:
-                return found
+            if trained.digest == digest:
+                return trained
         return cls.none(f"the {SOURCES_FILE} of its run is not next to the model")
 
     @classmethod
@@ -204,11 +204,11 @@ class TrainedSources:
 
     def contains(self, sources: Iterable[str]) -> NDArray[np.bool_]:
         """Return whether each source was trained on."""
-        wanted = text_hashes(sources)
+        hashes = text_hashes(sources)
         if not len(self.hashes):
-            return np.zeros(len(wanted), dtype=bool)
-        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
-        return self.hashes[at] == wanted  # type: ignore[no-any-return]
+            return np.zeros(len(hashes), dtype=bool)
+        positions = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return self.hashes[positions] == hashes  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

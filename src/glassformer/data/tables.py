@@ -42,9 +42,9 @@ class Table:
     (from the header, the keys of JSON objects, or the two file names), or None. `taken` are those that were read, None
     for pairs from Python. `header` is whether the table itself contains the names. `first` is the first row (empty in a
     format with column names), and `header_guessed` is whether the header was detected from its cells only. `inputs` are
-    those of sources that have several (see `text/inputs.py`). `files` are those of a table of several: the index of the
-    first pair of each, and its path. `notes` say what is unusual in how it was read;
-    `header_setting` is the setting `data.header` of that.
+    the inputs of a source, where it has several (see `text/inputs.py`). `files` are the files of a table of several:
+    the index of the first pair of each, and its path. `notes` say what is unusual in how the table was read;
+    `header_setting` is the setting `data.header` with which it was read.
     """
 
     path: str
@@ -134,9 +134,9 @@ _REASONS = {
 
 
 def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
-    """Return why a row with these cells, of which the last one is the target, is not a pair; or None."""
-    if inputs and (found := fault_of(cells[:-1], inputs)):
-        kind, name = found
+    """Return why a row with these cells (the last one is the target) is not a pair; or None."""
+    if inputs and (input_fault := fault_of(cells[:-1], inputs)):
+        kind, name = input_fault
         return Fault(_REASONS[kind], repr(name))
     if not inputs and not cells[0].strip():
         return Fault(Reason.EMPTY_SOURCE)
@@ -144,9 +144,9 @@ def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
 
 
 def _pairs_of(rows: Iterable[Row], table: Table, expected: str, *, stops: bool) -> Iterator[tuple[int, Pair]]:
-    """Yield the row and the pair of every row with cells, except those with an empty or faulty one.
+    """Yield the row and the pair of every row with cells, except rows with an empty or faulty cell.
 
-    If it `stops` at damage, TableError is raised after the last row when any was damaged.
+    With `stops`, TableError is raised after the last row when any row was damaged.
     """
     damaged, inputs = [], table.inputs
     for row in rows:
@@ -194,13 +194,13 @@ def _read(
                 columns.inputs(taken) if taken else (),
                 header_setting=data.header,
             )
-            found = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
+            scanned = source.scan(taken.positions if taken else (), columns.consumed, path, table.ledger)
             first = first or table
             if like is None or first is table:  # further files have the columns of the first one
                 like, origin = taken, path
                 data = data.model_copy(update={"source": None, "features": (), "target": None})
             files.append((len(pairs), path))
-            for row, pair in _pairs_of(found, table, source.advice, stops=data.bad_rows == "stop"):
+            for row, pair in _pairs_of(scanned, table, source.advice, stops=data.bad_rows == "stop"):
                 rows.append(row)
                 pairs.append(pair)
             notes += [note if path == name else f"{path}: {note}" for note in source.notes]
@@ -228,13 +228,13 @@ def _listed(path: str) -> list[str]:
     where = Path(path)
     with system_errors(path):
         if where.is_dir():
-            found = sorted(file for file in where.iterdir() if suffix_of(file) in FORMATS and file.is_file())
-            found = [file for file in found if not file.name.startswith(".")]
-            if not found:
+            tables = sorted(file for file in where.iterdir() if suffix_of(file) in FORMATS and file.is_file())
+            tables = [file for file in tables if not file.name.startswith(".")]
+            if not tables:
                 raise TableError(
                     "there is no table in this folder", where=path, expected=f"files that end in {', '.join(FORMATS)}"
                 )
-            return [str(file) for file in found]
+            return [str(file) for file in tables]
         if has_magic(path) and not all(file.exists() for file in table_files(path)):
             matches = sorted(file for file in glob(path) if Path(file).is_file())  # noqa: PTH207, of any root
             if not matches:

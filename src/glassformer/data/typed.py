@@ -42,7 +42,7 @@ _DECODER = json.JSONDecoder(
 def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> Source:
     """Return a table of JSON objects, one a line. Its columns are the members of the first SAMPLE_ROWS objects.
 
-    With `sought` no further objects are read than it takes to find members of these names: more may be yet to come.
+    With `sought` objects are read only until they have members of these names, because more may be yet to come.
     """
     records = _json_records(Lines(stream, path, lone_cr=True))
     before: list[tuple[int, dict[str, Any] | None, Fault | None]] = []
@@ -60,12 +60,12 @@ def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> 
         return [[_json_cell(members.get(name)) for name in columns] for members in objects]
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
-        chosen = [columns[i] for i in take]
+        taken_names = [columns[i] for i in take]
         for line, members, fault in chain(before, records):
             if members is None:
                 yield Row(line, (), fault)
                 continue
-            yield text_row([members.get(name) for name in chosen], chosen, line, kinds)
+            yield text_row([members.get(name) for name in taken_names], taken_names, line, kinds)
 
     advice = 'one object per line, as in {"source": "…", "target": "…"}; the values used are text or numbers'
 
@@ -104,7 +104,7 @@ def _json_records(lines: Lines) -> Iterator[tuple[int, dict[str, Any] | None, Fa
 def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callable[[list[str] | None], Iterator[Any]]]:
     """Open a table in Parquet or Arrow. Return its schema, and a function that yields its record batches.
 
-    Those of Parquet have only the columns of the given names; None: all. Arrow is what `datasets` saves: a stream of
+    Batches of Parquet have only the columns with these names; None: all. Arrow is what `datasets` saves: a stream of
     batches, or a file (Feather).
     """
     arrow = pyarrow(f"reading {form}")
@@ -149,11 +149,11 @@ def typed(
     values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
     advice: str,
 ) -> Source:
-    """Return a source whose cells have types. `values` yields those of the columns at some positions, row by row."""
+    """Return a source whose cells have types. `values` yields the values at some positions, row by row."""
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
-        chosen = [names[i] for i in take]
-        return (text_row(row, chosen, kinds=kinds) for row in values(take))
+        taken_names = [names[i] for i in take]
+        return (text_row(row, taken_names, kinds=kinds) for row in values(take))
 
     def sample() -> list[list[str]]:
         return [[_json_cell(value) for value in row] for row in islice(values(range(len(names))), SAMPLE_ROWS)]

@@ -1,4 +1,4 @@
-"""Files that are no table, named as what they are, with what makes them one."""
+"""Files that are not tables: what each is, and how to make a table of it."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def check_suffix(path: Path, suffix: str) -> None:
 
 
 def check_bytes(head: bytes, path: Path, suffix: str) -> None:
-    """Raise TableError for a table with the first bytes of another kind of file; `suffix` is that of its format."""
-    own = {".parquet": b"PAR1", ".arrow": b"ARROW1"}.get(suffix)
-    for start, found in _BYTES.items():
-        if head.startswith(start) and not (own and start.startswith(own)):
-            raise _is_no_table(path, *found)
-    if own is not None:
+    """Raise TableError for a table with the first bytes of another kind of file; `suffix` is the format's suffix."""
+    magic = {".parquet": b"PAR1", ".arrow": b"ARROW1"}.get(suffix)
+    for start, description in _BYTES.items():
+        if head.startswith(start) and not (magic and start.startswith(magic)):
+            raise _is_no_table(path, *description)
+    if magic is not None:
         return
     if head.lstrip().startswith(b"[") and suffix in (".jsonl", ".ndjson"):
         raise _is_no_table(path, "a JSON array, and JSON Lines has one object a line", _SUFFIXES[".json"][1])
     head = head[:HEAD_BYTES]
-    for encoding, zeros, others in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
-        if len(zeros) > 1 and zeros.count(0) > 0.7 * len(zeros) and others.count(0) < 0.3 * len(others):
+    for encoding, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
+        if len(zeros) > 1 and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.3 * len(letters):
             raise _is_no_table(path, f"text in {encoding[:6]}, and not in UTF-8", to_utf8(path, encoding))
 
 
@@ -69,7 +69,7 @@ def _is_no_table(path: Path, what: str, hint: str) -> TableError:
 
 
 def check_first_rows(rows: Sequence[Row], path: Path) -> None:
-    """Raise TableError for a title or comments above the table, of which these are the first rows with cells."""
+    """Raise TableError for a title or comments above the table; `rows` are its first rows with cells."""
     cells = [row.cells for row in rows]
     n_above = 0
     while n_above + 1 < len(cells) and _is_above(cells[n_above], cells[n_above + 1 :]):
@@ -88,7 +88,7 @@ def check_first_rows(rows: Sequence[Row], path: Path) -> None:
 
 
 def _is_above(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether a row is a title or a comment, where these rows follow it.
+    """Return whether the row before `rows` is a title or a comment.
 
     It has one cell, and the other rows have more; or it is above a header; or it alone begins as a comment does.
     """
@@ -98,9 +98,9 @@ def _is_above(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         return False
     if len(first) == 1 and widths.count(width) >= 0.9 * len(widths):
         return True
-    others = [cells for cells in rows if not cells[0].startswith(_MARKS)]
-    is_comment = first[0].startswith(_MARKS) and others == list(rows[len(rows) - len(others) :])
-    is_above_header = bool(others) and names_usual(others[0])
+    uncommented = [cells for cells in rows if not cells[0].startswith(_MARKS)]
+    is_comment = first[0].startswith(_MARKS) and uncommented == list(rows[len(rows) - len(uncommented) :])
+    is_above_header = bool(uncommented) and names_usual(uncommented[0])
     if is_comment:
         return is_above_header or len(first) != width
-    return is_above_header and others[0] is rows[0] and sum(1 for cell in first if cell.strip()) == 1
+    return is_above_header and uncommented[0] is rows[0] and sum(1 for cell in first if cell.strip()) == 1

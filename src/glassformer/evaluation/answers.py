@@ -33,8 +33,8 @@ _OTHER_NAMES = ("output", "answer", "prediction", "hypothesis", "text")
 class Answers:
     """The answers of one model: a text for each pair of a table.
 
-    `tokenizer` is that of its target side, or None where the model is not known. `sources` are those that the model was
-    given, if they are not the sources of the table. `unfinished` counts answers that were cut off.
+    `tokenizer` is the model's target tokenizer, or None where the model is not known. `sources` are what the model
+    read, if that is not the sources of the table. `unfinished` counts answers that were cut off.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Answers:
     def read(cls, path: str, table: Table) -> Answers:
         """Read a file of answers: plain lines, or a table with the column that `translate` writes.
 
-        Where it has the sources of the table too, answers are paired by source. Otherwise it has an answer for each row
-        of the table, or for each row that was kept. Raises TableError for another number of answers, or a source
-        without one, ColumnError for a table without such a column.
+        If it has the sources of the table too, answers are paired by source. Otherwise it has an answer for each row of
+        the table, or for each row that was kept. Raises TableError for another number of answers, or a source without
+        an answer, ColumnError for a table without such a column.
         """
         sources, answers = _read_answers(path, table)
         if sources is not None:
@@ -74,45 +74,45 @@ class Answers:
     def of_model(cls, translator: Translator, table: Table, data: Mapping[str, Any], **options: Any) -> Answers:
         """Translate the sources of a table; `options` are fields of DecodingSettings.
 
-        A model with other inputs, or whose columns are others of this table, reads its own; `data` are the columns that
-        are set. Raises TableError when it reads other rows or targets.
+        A model with other inputs, or trained on other columns of this table, reads its own columns; `data` are the
+        columns that are set. Raises TableError when it reads other rows or targets.
         """
-        own, trained = table, translator.model_file.data.columns
+        model_table, trained = table, translator.model_file.data.columns
         names = {folded(column.name) for column in trained.all if column.name is not None} if trained else set()
-        has_own = bool(names) and names <= set(map(folded, table.columns or ()))
-        if translator.inputs or table.inputs or has_own:
-            own = read_for(translator.model_file, table.path, data)
-            targets = [[pair.target for pair in read.pairs] for read in (own, table)]
-            if targets[0] != targets[1] or list(own.rows) != list(table.rows):
+        has_model_columns = bool(names) and names <= set(map(folded, table.columns or ()))
+        if translator.inputs or table.inputs or has_model_columns:
+            model_table = read_for(translator.model_file, table.path, data)
+            targets = [[pair.target for pair in read.pairs] for read in (model_table, table)]
+            if targets[0] != targets[1] or list(model_table.rows) != list(table.rows):
                 raise TableError(
                     "the models do not read the same rows and targets of the table",
-                    where=own.path,
-                    got=" → ".join(own.labels) + ", and " + " → ".join(table.labels),
+                    where=model_table.path,
+                    got=" → ".join(model_table.labels) + ", and " + " → ".join(table.labels),
                     hint="name the columns with --source and --target",
                 )
-        where = {source: own.location(row) for row, source in reversed(list(enumerate(own.sources)))}
+        where = {source: model_table.location(row) for row, source in reversed(list(enumerate(model_table.sources)))}
         answers = translator.translate(list(where), where=list(where.values()), **options)
         text_of = dict(zip(where, (answer.text for answer in answers), strict=True))
         return cls(
             str(translator.model_file.path),
-            [text_of[source] for source in own.sources],
+            [text_of[source] for source in model_table.sources],
             translator.target_tokenizer,
-            None if own.sources == table.sources else own.sources,
+            None if model_table.sources == table.sources else model_table.sources,
             sum(not answer.finished for answer in answers),
         )
 
 
 def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]:
-    """Return the sources of a file of answers, if it has those of the table, and its answers; one without is empty."""
+    """Return the sources of a file of answers, if it has the table's, and its answers; a missing answer is empty."""
     if suffix_of(Path(path)) not in FORMATS:
         with open_lines(path) as opened:
             rows = list(opened.rows)
         check_rows(opened, rows)
         return None, [row.cells[0] if row.cells else "" for row in rows]
     with open_source(path) as source:
-        own_names = [folded(column.name) for column in table.taken.all if column.name] if table.taken else []
+        taken_names = [folded(column.name) for column in table.taken.all if column.name] if table.taken else []
         first = list(map(folded, source.first))
-        is_header = names_usual(first) or any(_TRANSLATION.fullmatch(name) or name in own_names for name in first)
+        is_header = names_usual(first) or any(_TRANSLATION.fullmatch(name) or name in taken_names for name in first)
         columns = Columns.of(source, (), "yes" if is_header else "no", path)
         everything = tuple(range(source.width))
         kinds = ["any"] * len(everything)
@@ -126,7 +126,7 @@ def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]
     if names is None and len(free) > 1 and at_source is not None:  # a kept column of targets is no column of answers
         pairs = {*map(tuple, zip(table.sources, (pair.target for pair in table.pairs), strict=True))}
         free = [at for at in free if not pairs <= {*zip(cells[at_source], cells[at], strict=True)}]
-    at_answer = _answer_column(names, free, own_names)
+    at_answer = _answer_column(names, free, taken_names)
     if at_answer is None:
         raise ColumnError(
             "the file has no column of answers",
@@ -138,18 +138,18 @@ def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]
 
 
 def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], table: Table) -> int | None:
-    """Return the column that has the sources of the table: of its name, or with these texts. None: there is none."""
+    """Return the column that has the sources of the table, by its name or by its texts. None: there is none."""
     if table.inputs:
         return None
-    others = [at for at in range(len(cells)) if names is None or not _TRANSLATION.fullmatch(names[at])]
+    candidates = [at for at in range(len(cells)) if names is None or not _TRANSLATION.fullmatch(names[at])]
     name = table.taken.inputs[0].name if table.taken else None
     if names is not None and name is not None and folded(name) in names:
         return names.index(folded(name))
     sources = set(map(nfc, table.sources))
-    return next((at for at in others if sources <= set(map(nfc, cells[at])) and len(cells) > 1), None)
+    return next((at for at in candidates if sources <= set(map(nfc, cells[at])) and len(cells) > 1), None)
 
 
-def _answer_column(names: Sequence[str] | None, free: Sequence[int], own_names: Sequence[str]) -> int | None:
+def _answer_column(names: Sequence[str] | None, free: Sequence[int], taken_names: Sequence[str]) -> int | None:
     """Return the column of answers: `translation` with the largest number, or another usual name, or the only one."""
     if names is not None:
         numbered = {at: match for at in free if (match := _TRANSLATION.fullmatch(names[at]))}
@@ -158,7 +158,7 @@ def _answer_column(names: Sequence[str] | None, free: Sequence[int], own_names: 
         usual = [at for name in _OTHER_NAMES for at in free if names[at] == name]
         if usual:
             return usual[0]
-        free = [at for at in free if names[at] not in own_names]
+        free = [at for at in free if names[at] not in taken_names]
     return free[0] if len(free) == 1 else None
 
 

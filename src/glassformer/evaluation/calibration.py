@@ -29,8 +29,8 @@ def calibrate(
     """Fit the probability on rows that were not trained on, with the search that `translate` uses by default.
 
     `table` is the name of the rows for the record, `where` as in `Translator.translate`, `num_beams` another width of
-    the beam. Pairs of one source count once, and any of their targets is right. Of more than MAX_SOURCES sources some
-    are taken, evenly spaced. Raises TableError for fewer than MIN_SOURCES sources.
+    the beam. Pairs of one source count once, and any of their targets is right. At most MAX_SOURCES sources are taken,
+    evenly spaced. Raises TableError for fewer than MIN_SOURCES sources.
     """
     checked = list(checked_pairs(pairs, inputs=translator.inputs))
     items = group_by_source(checked)
@@ -47,7 +47,7 @@ def calibrate(
         {"do_sample": False} | ({"num_beams": num_beams} if num_beams else {})
     )
     answers = translator.translate([item.source for item in items], decoding=all_of_the_beam(decoding), where=names)
-    rows = [features([one.score for one in (best, *best.alternatives)]) for best in answers]
+    rows = [features([answer.score for answer in (best, *best.alternatives)]) for best in answers]
     right = exact_matches([best.text for best in answers], [item.references for item in items])
     unusual = np.array([bool(best.unlike) or not best.finished for best in answers])
     return Calibration(

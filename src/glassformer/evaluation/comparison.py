@@ -43,7 +43,7 @@ COMPARED = tuple(name for name in NAMES if name != "sequence_error_rate")  # whi
 
 MIN_ROWS = 20
 SIGNIFICANT = 0.05
-POWER = 1 + 0.84 / 1.96  # times half an interval: a difference that is found four times of five
+POWER = 1 + 0.84 / 1.96  # times half an interval: a difference that is found in four of five cases
 N_EXAMPLES = 5  # of each side
 
 
@@ -82,9 +82,9 @@ class ComparedRow:
 class Comparison:
     """The result of a comparison.
 
-    `a` and `b` are the names of the models; `rows` are those of the table, `items` those compared: sources with all
-    their targets, or single rows. A side wins an item when its answers need fewer edits of characters; `examples_a` and
-    `examples_b` are those that A and B win by the most edits. `notes` say what could not be compared.
+    `a` and `b` are the names of the models; `rows` counts the rows of the table, `items` what is compared: sources with
+    all their targets, or single rows. A side wins an item when its answers need fewer edits of characters; `examples_a`
+    and `examples_b` are the items that A and B win by the most edits. `notes` say what could not be compared.
     """
 
     a: tuple[str, ...]
@@ -175,7 +175,7 @@ def compare(
 
 
 def _comparable(models: Sequence[Answers]) -> tuple[list[str], Callable[[str], list[str]], list[str]]:
-    """Return the metrics that are the same measure for all models, the tokens of one of them, and why one is missing.
+    """Return the metrics that are comparable for all models, how tokens are split, and why a metric is missing.
 
     Tokens of two vocabularies are of different lengths, so that their error rates are not comparable.
     """
@@ -253,7 +253,7 @@ def _exchanged(a: Statistics, b: Statistics, resamples: int, seed: int) -> Float
 
 
 def _fraction_beyond(differences: Floats, observed: float) -> float:
-    """Return the fraction that is at least as far from 0 as the observed one, which counts too."""
+    """Return the fraction of differences at least as far from 0 as the observed one, which counts too."""
     beyond = np.abs(differences) >= abs(observed) * (1 - 1e-9)  # sums in another order round differently
     return float((1 + beyond.sum()) / (1 + len(differences)))
 

@@ -66,7 +66,7 @@ class WorstAnswer:
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """The rows whose source the model was trained on (in NFC), and the metrics of all others.
+    """The rows whose source the model was trained on (in NFC), and the metrics of all other rows.
 
     `unknown` says why there may be more than `rows`, or is empty. `metrics_without` are those of the `items_without`
     items with other sources; empty if there are none, or if no row has a source that was trained on.
@@ -85,8 +85,8 @@ class Report:
     Metrics and counts are of `items`: sources with all their targets, or single rows where they were not grouped.
     `metrics` are those of `score_texts`, in its order; `seconds` is the time of translation, with the preparation of
     the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
-    cut off at the maximum number of tokens; `examples` are wrong answers, those with the most edits per reference token
-    first. `answered` are all items and their answers, which the JSON does not have. `reliability` is how good the
+    cut off at the maximum number of tokens; `examples` are wrong answers, the most edits per reference token first.
+    `answered` are all items and their answers, which the JSON does not have. `reliability` is how good the
     probabilities of the answers are, if they were requested.
     """
 
@@ -180,10 +180,10 @@ def evaluate(
     texts = [answer.text for answer in answers]
     trained = translator.trained_sources
     n_trained = int(trained.contains(source for source, _ in checked).sum())
-    others = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
+    untrained = np.flatnonzero(~trained.contains(item.source for item in items)).tolist()
     without: dict[str, Measure] = {}
-    if n_trained and others:
-        without = score([texts[i] for i in others], [items[i].references for i in others])
+    if n_trained and untrained:
+        without = score([texts[i] for i in untrained], [items[i].references for i in untrained])
     return Report(
         rows_read=read,
         rows_scored=len(checked),
@@ -194,21 +194,21 @@ def evaluate(
         decoding=search.model_dump(),
         unfinished=sum(not answer.finished for answer in answers),
         examples=_worst(items, answers, split_tokens, translator.inputs),
-        trained_on=TrainedOn(n_trained, trained.unknown, len(others), without),
+        trained_on=TrainedOn(n_trained, trained.unknown, len(untrained), without),
         answered=list(zip(items, answers, strict=True)),
         reliability=reliability(answers, [item.references for item in items]) if confidence else None,
     )
 
 
-def read_for(model_file: ModelFile, path: str | Path, given: Mapping[str, Any]) -> Table:
-    """Read a table for a model: the columns that are `given` (fields of DataSettings), or those of its training."""
-    return read_table(path, *how_to_read(model_file, given))
+def read_for(model_file: ModelFile, path: str | Path, fields: Mapping[str, Any]) -> Table:
+    """Read a table for a model: the columns that `fields` of DataSettings name, or the columns of its training."""
+    return read_table(path, *how_to_read(model_file, fields))
 
 
-def how_to_read(model_file: ModelFile, given: Mapping[str, Any]) -> tuple[DataSettings, TakenColumns | None]:
-    """Return how a table is read for a model, and the columns of its training; `given` are fields of DataSettings."""
+def how_to_read(model_file: ModelFile, fields: Mapping[str, Any]) -> tuple[DataSettings, TakenColumns | None]:
+    """Return how a table is read for a model, and the columns of its training; `fields` are those of DataSettings."""
     trained = model_file.data.columns
-    return settings_of_model(model_file.source_tokenizer.inputs, trained, given), trained
+    return settings_of_model(model_file.source_tokenizer.inputs, trained, fields), trained
 
 
 def score_texts(

@@ -18,7 +18,7 @@ from glassformer.evaluation.metrics import Item, Share, exact_matches, nearest_r
 from glassformer.inference.translator import Translation, Translator
 
 FEW = 10
-"""Of a group with fewer items no conclusion is drawn."""
+"""No conclusion is drawn from a group with fewer items."""
 
 MAX_VALUES = 20
 """Different values of a column that are groups."""
@@ -50,7 +50,7 @@ class AnswerEdit(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the items: how many of them are right. `rows` says which these are, as in "rows with size = large"."""
+    """Some of the items: how many of them are right. `rows` describes them, as in "rows with size = large"."""
 
     name: str
     share: Share
@@ -96,7 +96,7 @@ class RowsToAdd:
 class AnsweredRow:
     """An item with its answer, the nearest target and the edits to it; none for a right answer.
 
-    `number` is that of the pair among those that were given, from 0.
+    `number` is the number of the pair in the table, from 0.
     """
 
     number: int
@@ -147,6 +147,17 @@ def find_failures(
     )
 
 
+def most_wrong(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> RowsToAdd | None:
+    """Return the group of items, by their source, that loses most answers; None if none is worse than all others."""
+    answers, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
+    right = (exact_matches(answers, references) == 1).tolist()
+    rows = [
+        AnsweredRow(item.row, item.source, "", answer, (), is_right)
+        for (item, answer), is_right in zip(answered, right, strict=True)
+    ]
+    return next(iter(_advice(_by_source(translator, rows), Share(sum(right), len(right)))), None)
+
+
 def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[AnsweredRow]:
     split = translator.target_tokenizer.split
     texts, references = [answer.text for _, answer in answered], [item.references for item, _ in answered]
@@ -165,18 +176,18 @@ def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) 
 def edits_of(expected: Sequence[str], got: Sequence[str], *, is_cut: bool = False) -> tuple[AnswerEdit, ...]:
     """Return the fewest edits between the tokens of a target and of an answer, from left to right, with their kinds.
 
-    Of several ways with the fewest edits, equal and substituted tokens are taken as early as possible.
+    Ties: equal and substituted tokens are taken as early as possible.
     """
-    left = _distances(expected, got)
+    distances = _distances(expected, got)
     edits: list[AnswerEdit] = []
     i = j = 0
     while i < len(expected) or j < len(got):
-        here = left[i][j]
-        if i < len(expected) and j < len(got) and here == left[i + 1][j + 1] + (expected[i] != got[j]):
+        n_left = distances[i][j]
+        if i < len(expected) and j < len(got) and n_left == distances[i + 1][j + 1] + (expected[i] != got[j]):
             if expected[i] != got[j]:
                 edits.append(AnswerEdit("substitution", expected[i], got[j]))
             i, j = i + 1, j + 1
-        elif i < len(expected) and here == left[i + 1][j] + 1:
+        elif i < len(expected) and n_left == distances[i + 1][j] + 1:
             at_end = "cut off" if is_cut else "ends too early"
             edits.append(AnswerEdit(at_end if j == len(got) else "deletion", expected=expected[i]))
             i += 1
@@ -219,7 +230,7 @@ def _confusions(wrong: Sequence[AnsweredRow], occurrences: Mapping[str, int]) ->
 
 
 def _grouped(by: str, rows: Sequence[AnsweredRow], names: Sequence[str], described: Mapping[str, str]) -> Breakdown:
-    """Return the items by the names of their groups; `described` says in words which rows these are, in order."""
+    """Return the items by the names of their groups; `described` has the words for the rows of each, in order."""
     n, n_right = Counter(names), Counter(name for row, name in zip(rows, names, strict=True) if row.is_right)
     groups = [Group(name, Share(n_right[name], n[name]), words) for name, words in described.items() if n[name]]
     return Breakdown(by, tuple(groups))
@@ -292,11 +303,11 @@ def _by_column(name: str, column: Sequence[str], rows: Sequence[AnsweredRow]) ->
     values = [column[row.number] for row in rows]
     counts = Counter(values)
     rare = [value for value in counts if counts[value] < FEW]
-    other = f"{len(rare)} other values" if len(rare) > 1 else ""
-    group_of = {value: other if other and counts[value] < FEW else value or "(empty)" for value in counts}
-    order = sorted({*group_of.values()} - {other}, key=lambda value: (-counts[value], value))
+    others_name = f"{len(rare)} other values" if len(rare) > 1 else ""
+    group_of = {value: others_name if others_name and counts[value] < FEW else value or "(empty)" for value in counts}
+    order = sorted({*group_of.values()} - {others_name}, key=lambda value: (-counts[value], value))
     described = {value: f"rows with {name} = {value}" for value in order}
-    described[other] = f"rows with other values of {name}"
+    described[others_name] = f"rows with other values of {name}"
     return _grouped(f"column {name}", rows, [group_of[value] for value in values], described)
 
 
@@ -305,10 +316,10 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
     least = max(FEW, -(-len(values) // _LENGTH_GROUPS))
     spans: list[tuple[int, int]] = []
     counts = sorted(Counter(values).items())
-    first, n, rest = counts[0][0], 0, len(values)
+    first, n, n_left = counts[0][0], 0, len(values)
     for value, count in counts:
-        n, rest = n + count, rest - count
-        if (n >= least and rest >= FEW) or not rest:
+        n, n_left = n + count, n_left - count
+        if (n >= least and n_left >= FEW) or not n_left:
             spans.append((first, value))
             first, n = value + 1, 0
     return spans
@@ -318,7 +329,7 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, ...]:
-    """Return the groups whose interval is below that of all other items, those with most lost answers first."""
+    """Return the groups whose interval is below that of all other items, the groups with most lost answers first."""
     advice = []
     for group in (group for breakdown in breakdowns for group in breakdown.groups):
         share = group.share
@@ -327,6 +338,6 @@ def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, .
         others = Share(right.count - share.count, right.of - share.of)
         if share.high < others.low:
             advice.append(RowsToAdd(group.rows, share, others))
-    # Lost are the answers that would be right if the group were as good as the others.
-    advice.sort(key=lambda one: one.share.of * (one.others.value - one.share.value), reverse=True)
+    # Lost answers are answers that would be right if the group were as good as all other items.
+    advice.sort(key=lambda rows: rows.share.of * (rows.others.value - rows.share.value), reverse=True)
     return tuple(advice[:SHOWN_ADVICE])

@@ -8,8 +8,9 @@ in number.
 A row can have several references (right answers). An exact match equals any of them; an error rate takes the nearest
 one, and its length (`nearest_references`); BLEU and chrF take all of them, as sacreBLEU does.
 
-Intervals are those of the 95 % percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric is
-computed from the sums of the drawn rows. The same seed draws the same rows for every metric.
+The 95 % interval of exact match and of the sequence error rate, which are proportions, is that of Wilson 1927. Others
+are those of the percentile bootstrap (Efron 1979): rows are drawn with replacement, and the metric is computed from the
+sums of the drawn rows. The same seed draws the same rows for every metric.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ON_THEIR_OWN_SCALE = ("bleu", "chrf")
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric: its value, the limits of its 95 % bootstrap interval, and sacreBLEU's signature for BLEU and chrF.
+    """A metric: its value, the limits of its 95 % interval, and sacreBLEU's signature for BLEU and chrF.
 
     `undefined` says why there is no value; the three numbers are then NaN.
     """
@@ -62,13 +63,14 @@ class Statistics:
     """What a metric needs of each row, `[rows, columns]`, and `score`: sums over rows `[n, columns]` -> values `[n]`.
 
     All metrics are functions of such sums, so that rows are resampled without their texts. `undefined` says why
-    there is no value for these rows.
+    there is no value for these rows. `is_proportion`: it is the fraction of the rows with a property.
     """
 
     rows: Floats
     score: Callable[[Floats], Floats]
     signature: str | None = None
     undefined: str | None = None
+    is_proportion: bool = False
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,11 @@ def measured(statistics: Statistics, resamples: int = 1000, seed: int = 1) -> Me
     """Return the value of a metric and its interval."""
     if statistics.undefined is not None:
         return Measure(math.nan, math.nan, math.nan, statistics.signature, statistics.undefined)
-    value = statistics.score(statistics.rows.sum(axis=0, keepdims=True)).item()
+    sums = statistics.rows.sum(axis=0, keepdims=True)
+    value = statistics.score(sums).item()
+    if statistics.is_proportion:
+        share = Share(*map(int, sums[0]))
+        return Measure(value, share.low, share.high)
     low, high = interval(statistics.score(resampled_sums(statistics.rows, resamples, seed)))
     return Measure(value, low, high, statistics.signature)
 
@@ -326,7 +332,8 @@ def row_statistics(
     match name:
         case "exact_match" | "sequence_error_rate":
             matches = exact_matches(hypotheses, references)
-            return ratio(matches if name == "exact_match" else 1 - matches, np.ones_like(matches))
+            of_rows = ratio(matches if name == "exact_match" else 1 - matches, np.ones_like(matches))
+            return replace(of_rows, is_proportion=True)
         case "token_error_rate":
             return ratio(*nearest_errors(hypotheses, references, split_tokens))
         case "word_error_rate":
@@ -353,6 +360,11 @@ def quick_metric(
     """Return the value of one metric, without the time for its interval. Where BLEU is undefined, it is 0."""
     measure = measured(row_statistics(name, hypotheses, references, split_tokens), resamples=1)
     return measure.value if measure.undefined is None else 0.0
+
+
+def metric_name(name: str) -> str:
+    """Return the name of a metric in a text."""
+    return {"bleu": "BLEU", "chrf": "chrF"}.get(name, name.replace("_", " "))
 
 
 def higher_is_better(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How good the probabilities of answers are: what they promise, next to what is right."""
+"""How good the probabilities of answers are: compared with the fraction of answers that are right."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Reliability:
 
     `calibration_error` is the expected calibration error (Guo et al. 2017): the mean difference between the mean
     probability and the fraction of right answers of BINS bins of equal width, weighted by their answers. `brier` is the
-    mean squared difference of probability and outcome, `brier_constant` that of the fraction of all right answers as
-    the probability of each.
+    mean squared difference of probability and outcome, and `brier_constant` the same if the fraction of all right
+    answers were the probability of each.
     """
 
     calibration_error: float
@@ -57,10 +57,10 @@ def reliability(answers: Sequence[Translation], references: Sequence[References]
     gaps = np.bincount(bins, p - right, minlength=BINS)  # the sums of each bin
     levels = []
     for minimum in LEVELS:
-        given = right[p >= minimum]
-        share = Share(int(given.sum()), len(given))
-        measured = (share.value, share.low, share.high) if len(given) else (None, None, None)
-        levels.append(Level(minimum, len(given), len(given) / len(p), *measured))
+        above = right[p >= minimum]
+        share = Share(int(above.sum()), len(above))
+        measured = (share.value, share.low, share.high) if len(above) else (None, None, None)
+        levels.append(Level(minimum, len(above), len(above) / len(p), *measured))
     return Reliability(
         calibration_error=float(np.abs(gaps).sum() / len(p)),
         brier=float(np.mean((p - right) ** 2)),

@@ -1,8 +1,8 @@
-"""Rows of a table whose target is probably wrong, as a model sees it that learned from the others.
+"""Rows of a table whose target is probably wrong, according to a model that learned from the other rows.
 
 A model learns what most rows say, and a wrong target is improbable to it unless it has learned the row by heart. So a
 row is suspect when the model gives another answer that is more probable to it; rows are ordered by this margin,
-log p(answer) − log p(target). A second right answer has a small one.
+log p(answer) − log p(target). A second right answer has a small margin.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Exported:
 
 
 def load_format(name: str) -> Format:
-    """Return a format by name. Raises UsageError for one that does not exist."""
+    """Return a format by name. Raises UsageError for a format that does not exist."""
     if name not in FORMATS:
         raise UsageError(f"there is no export format {name!r}", hint=nearest(name, FORMATS))
     export_format: Format = import_module(f"{__name__}.{name}").FORMAT
@@ -76,7 +76,7 @@ def export(
 ) -> Exported:
     """Export a model file, a run directory or a model of the hub to the folder `out`; return what was checked.
 
-    The answers of the exported model, in its own runtime, are compared with those of the model on
+    The answers of the exported model, in its own runtime, are compared with the model's answers to
     `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
     equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
     A page has a `title` (default: the names of its columns), and as an example the first of these rows.
@@ -154,8 +154,8 @@ def _check_float16(model_file: ModelFile) -> None:
 def _new_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `out`; after the block it is renamed to `out`.
 
-    After an error or Ctrl-C it is deleted; that of a killed process is, before. Raises RunError when another process
-    writes `out`.
+    After an error or Ctrl-C it is deleted; one left by a killed process is deleted first. Raises RunError when another
+    process writes `out`.
     """
     hint = "wait for it or stop it, or choose another --out"
     busy = RunError("another process is writing this export", where=str(out), hint=hint)

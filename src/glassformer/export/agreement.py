@@ -26,7 +26,7 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
     Return in words what was compared, and how far the logits differ.
     Raises EngineError for the first difference, MissingExtraError where transformers is not installed.
     """
-    marian, tokenizer, version = _theirs(folder)
+    marian, tokenizer, version = _load_transformers(folder)
     texts = texts or random_texts(model_file)
     if not texts:
         raise EngineError("there is no text to compare with transformers; nothing was written", where=str(folder))
@@ -36,9 +36,9 @@ def compare_with_transformers(model_file: ModelFile, folder: Path, texts: Sequen
         if theirs != ids:
             raise _differs("the token ids", text, str(ids[:20]), str(theirs[:20]))
     engine = TorchEngine.of_files([model_file])
-    found = search(engine, ours, DecodingSettings(num_beams=1), MAX_NEW_TOKENS)
+    answers = search(engine, ours, DecodingSettings(num_beams=1), MAX_NEW_TOKENS)
     largest, n_logits = 0.0, 0
-    for text, ids, (answer,) in zip(texts, ours, found, strict=True):
+    for text, ids, (answer,) in zip(texts, ours, answers, strict=True):
         fed = [engine.bos_id, *answer.ids]
         with torch.inference_mode():
             source, target = torch.tensor([ids]), torch.tensor([fed])
@@ -63,7 +63,7 @@ def random_texts(model_file: ModelFile) -> list[str]:
     return [text for text in texts if text and not any(special in text for special in specials)]
 
 
-def _theirs(folder: Path) -> tuple[Any, Any, str]:
+def _load_transformers(folder: Path) -> tuple[Any, Any, str]:
     """The model, the tokenizer and the version of transformers, which reads the folder alone and never a network.
 
     Raises MissingExtraError where it is not installed, EngineError for a folder that it cannot read.

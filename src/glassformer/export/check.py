@@ -1,4 +1,4 @@
-"""The check of an export: the answers in its own runtime are compared with those of the model, row by row."""
+"""The check of an export: the answers in its own runtime are compared with the model's answers, row by row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCORE_BOUND = 1e-3
 FEWEST_EQUAL = 0.5
 """Minimum fraction of equal answers in a lower precision; with fewer the export is refused."""
 MAX_LOSS = 0.1
-"""Maximum by which the mean rank score of a runtime's own beam may be below that of greedy search (nats)."""
+"""Maximum by which the mean rank score of a runtime's own beam may be below greedy search (nats)."""
 MAX_MEDIAN = 1.0
 """Maximum of the median difference (nats) of a score in a lower precision."""
 TIE = 1e-3
@@ -41,9 +41,9 @@ BLANK = Hypothesis((), (), 0.0, 0.0, True)  # the answer to a text of white spac
 class SearchCheck:
     """The agreement of one search, in rows. `num_beams` is 1 for greedy search.
 
-    `ties` are other answers that are as probable, `other` those that a beam with rules of its own found; both have the
+    `ties` are other answers that are as probable, `other` are answers of a beam with its own rules; both have the
     score that the model gives them. `rank_score` is the mean score after the length penalty, as the model scores the
-    answers of the export, and `expected_rank_score` that of its own.
+    answers of the export, and `expected_rank_score` the mean for its own answers.
     """
 
     num_beams: int
@@ -77,7 +77,7 @@ class ExportCheck:
 
 
 class Checker:
-    """Compares answers to some rows with those of the model: the NumPy engine, in float32."""
+    """Compares answers to some rows with the answers of the model: the NumPy engine, in float32."""
 
     def __init__(self, model_file: ModelFile, rows: CheckRows) -> None:
         self.model_file, self.rows = model_file, rows
@@ -94,21 +94,21 @@ class Checker:
 
         `exact`: ids and texts must be equal except for ties, and scores within SCORE_BOUND. Otherwise equal answers are
         counted, and the metric of the last search is measured before and after on rows with a right answer. In every
-        precision texts and length penalties must be those of the model, and a beam of the runtime's own must find the
-        same answers to most texts, and none that are on average less probable than those of greedy search.
+        precision texts and length penalties must be the model's, and a beam of the runtime's own must find the
+        same answers to most texts, on average not less probable than the answers of greedy search.
         Raises EngineError with the first rows that differ.
         """
         searches: list[SearchCheck] = []
         differences = []
-        for num_beams, given in zip(self.widths, answers, strict=True):
+        for num_beams, exported in zip(self.widths, answers, strict=True):
             expected = self._search(num_beams)
-            agreement, difference = self._compare(given, expected, num_beams, is_own=beam == "own", exact=exact)
+            agreement, difference = self._compare(exported, expected, num_beams, own_beam=beam == "own", exact=exact)
             searches.append(agreement)
             differences.append(difference)
             is_worse = not agreement.rank_score >= searches[0].expected_rank_score - MAX_LOSS
             if agreement.other > FEWEST_EQUAL * len(self._filled) or (agreement.other and is_worse):
-                wrong = _differing(given, expected)
-                self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, given, expected)
+                wrong = _differing(exported, expected)
+                self._refuse("its own beam finds other answers to most texts, or worse ones", wrong, exported, expected)
         metric = None if exact else self._metric(answers[-1], expected)
         bound = SCORE_BOUND if exact else None
         return ExportCheck(self.rows.origin, tuple(searches), float(np.max(differences)), bound, metric)
@@ -128,13 +128,13 @@ class Checker:
         expected: Sequence[Hypothesis],
         num_beams: int,
         *,
-        is_own: bool,
+        own_beam: bool,
         exact: bool,
     ) -> tuple[SearchCheck, float]:
         """Compare one search; return its agreement and the maximum difference of a score. Raises EngineError."""
         self._check_ids(answers)
-        given_scores = np.array([answer.score for answer in answers])
-        given_ranks = np.array([answer.rank_score for answer in answers])
+        exported_scores = np.array([answer.score for answer in answers])
+        exported_ranks = np.array([answer.rank_score for answer in answers])
         lengths = (max(1, len(answer.ids) + answer.finished) for answer in answers)
         penalties = np.array([length_penalty(length, self.decoding.length_alpha) for length in lengths])
         scores = self._scores(answers)
@@ -144,9 +144,9 @@ class Checker:
             ties = self._ties(differ, answers, expected)
         else:
             ties = {i for i in differ if abs(ranks[i] - expected[i].rank_score) <= SCORE_BOUND}
-        other = set(differ) - ties if is_own and num_beams > 1 else set()
+        other = set(differ) - ties if own_beam and num_beams > 1 else set()
         wrong = [i for i in differ if i not in ties | other]
-        drifts = np.maximum(abs(given_scores - scores), abs(given_ranks - ranks))
+        drifts = np.maximum(abs(exported_scores - scores), abs(exported_ranks - ranks))
         drifted = _above_bound(drifts)
         how = "greedily" if num_beams == 1 else f"with a beam of {num_beams}"
         if exact and wrong:
@@ -156,7 +156,7 @@ class Checker:
             self._refuse(what, drifted, answers, expected)
         if rewritten := [i for i, answer in enumerate(answers) if answer.text != self._decode(answer.ids)]:
             self._refuse("the exported model writes tokens as another text", rewritten, answers, expected)
-        if unranked := _above_bound(abs(given_ranks - given_scores / penalties)):
+        if unranked := _above_bound(abs(exported_ranks - exported_scores / penalties)):
             self._refuse("the exported model has another length penalty", unranked, answers, expected)
         n_wrong = len(set(wrong) & set(self._filled))
         if n_wrong > (1 - FEWEST_EQUAL) * len(self._filled) or not np.median(drifts) <= MAX_MEDIAN:
@@ -198,7 +198,7 @@ class Checker:
         sources = dict(zip(self._filled, self._sources, strict=True))
         rows = [i for i in differ if i in sources]
         targets = [(self._framed(answers[i]), self._framed(expected[i])) for i in rows]
-        pairs = [(sources[i], target) for i, both in zip(rows, targets, strict=True) for target in both]
+        pairs = [(sources[i], target) for i, pair in zip(rows, targets, strict=True) for target in pair]
         scores = iter(self._engine.score(pairs))
         ties = set()
         for i, (ids, right_ids) in zip(rows, targets, strict=True):
@@ -230,7 +230,7 @@ class Checker:
         self,
         what: str,
         wrong: Sequence[int],
-        given: Sequence[ProgramAnswer],
+        answers: Sequence[ProgramAnswer],
         expected: Sequence[Hypothesis],
         *,
         bound: str = EQUAL,
@@ -238,15 +238,15 @@ class Checker:
     ) -> NoReturn:
         """Raise EngineError, which quotes the first rows that are wrong."""
         quotes = []
-        for row, answer, right in ((self.rows.rows[i], given[i], expected[i]) for i in wrong[:SHOWN]):
+        for row, answer, right in ((self.rows.rows[i], answers[i], expected[i]) for i in wrong[:SHOWN]):
             texts = readable(row.text, self.rows.inputs), answer.text, self._decode(right.ids)
             source, got, right_text = (repr(shortened(text, 40)) for text in texts)
-            found = f"{source} gives {got} ({answer.score:.4f}), expected {right_text} ({right.score:.4f})"
-            quotes.append(f"{row.name}: {found}")
+            difference = f"{source} gives {got} ({answer.score:.4f}), expected {right_text} ({right.score:.4f})"
+            quotes.append(f"{row.name}: {difference}")
         raise EngineError(
             f"{what}; nothing was written",
             where=self.rows.origin,
-            got=f"{len(wrong)} of {len(given)} rows differ. " + "; ".join(quotes),
+            got=f"{len(wrong)} of {len(answers)} rows differ. " + "; ".join(quotes),
             expected=bound,
             hint=hint,
         )

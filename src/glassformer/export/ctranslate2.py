@@ -1,9 +1,9 @@
 """The format of CTranslate2, for `ctranslate2.Translator` in Python and C++.
 
 A folder with `model.bin`, its vocabularies, `glassformer.json` (tokenizers, search) and `run.py`. The tokens of the
-library are named by their ids (`s12` of a source, `12` of a target): written forms could be those of special tokens,
-and it takes a source of its own two special tokens for an empty text. `text.py` makes ids of a text and text of ids.
-Every option of the library is set, because the defaults are those of other models.
+library are named by their ids (`s12` of a source, `12` of a target), because a written form could equal a special token
+of the library, which reads a source of its two special tokens as an empty text. `text.py` converts texts and ids.
+Every option of the library is set, because its defaults are for other models.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _spec(settings: ModelSettings, tensors: Arrays, n_positions: int) -> Any:
     if settings.output_bias:
         decoder.projection.bias = tensors["output_projection.bias"]
     for side, stack in (("source", encoder), ("target", decoder)):
-        if settings.positions == "sinusoidal":  # ours are interleaved, those of the library are in two halves
+        if settings.positions == "sinusoidal":  # ours are interleaved, the library's are in two halves
             table = sinusoids(n_positions, settings.d_model, settings.position_base).astype(np.float32)
         else:
             table = np.pad(tensors[f"{side}_positions.table"], ((0, 1), (0, 0)))  # scoring has one more input

@@ -125,7 +125,7 @@ def page_html(model_file: ModelFile, precision: str, title: str | None = None, e
         "entry": ENTRY,
     }
     page = (PAGE / "index.html").read_text("utf-8")
-    return re.sub(r"<!-- (\w+) -->", lambda found: filled[found[1]], page).encode()
+    return re.sub(r"<!-- (\w+) -->", lambda match: filled[match[1]], page).encode()
 
 
 def glassbox_body() -> str:
@@ -143,7 +143,7 @@ def trace_template(model_file: ModelFile) -> dict[str, Any]:
     It has the steps, axes and settings of a trace of this model, and the axes of its weights in `weights`.
 
     The tensors are those that do not depend on the text. The labels of the vocabularies are left out: the page has
-    them. Members have one shape, so that the program of the first is that of all.
+    them. Members have one shape, so that the program of the first one is valid for all.
     """
     document = explain(
         model_file, _some_text(model_file), evidence=False, num_beams=1, num_return_sequences=1, max_new_tokens=1
@@ -163,11 +163,12 @@ def trace_template(model_file: ModelFile) -> dict[str, Any]:
 
 
 def _some_text(model_file: ModelFile) -> str:
-    """Return a text that the model takes, of one token that is not white space; of several inputs a source of them."""
+    """Return a text that the model takes, of one token that is not white space; with several inputs, a source."""
     inputs, tokenizer = model_file.source_tokenizer.inputs, model_file.source_tokenizer.without_inputs()
     texts = (tokenizer.decode([token]) for token in tokenizer.vocabulary.ordinary.values())
     text = next((text for text in texts if text.strip()), "?")
-    return compose([text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs]) if inputs else text
+    cells = [text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs]
+    return compose(cells) if inputs else text
 
 
 # Modules
@@ -175,34 +176,34 @@ def _some_text(model_file: ModelFile) -> str:
 
 @cache
 def modules() -> dict[str, str]:
-    """Return the modules of the page, bare name -> source; those of the worker are joined as `translator/engine.js`."""
+    """Return the modules of the page, bare name -> source; the worker's are joined as `translator/engine.js`."""
     sources = glassbox_modules() | {f"translator/{path.name}": path.read_text("utf-8") for path in PAGE.glob("*.js")}
     worker = "translator/worker.js"
     inside = {name for name in _in_order(worker, sources) if name.startswith("translator/")}
-    rest = {name: source for name, source in sources.items() if name not in inside}
-    return rest | {"translator/engine.js": joined(worker, sources)}
+    outside = {name: source for name, source in sources.items() if name not in inside}
+    return outside | {"translator/engine.js": joined(worker, sources)}
 
 
 def joined(name: str, sources: Mapping[str, str]) -> str:
     """Return a module and all that it imports as one; it exports what the modules of the same folder do."""
     folder = name.rpartition("/")[0]
-    order = _in_order(name, sources)
-    return "\n".join(["'use strict';", *(_enclosed(one, sources[one], one.startswith(folder)) for one in order)])
+    parts = (_enclosed(module, sources[module], module.startswith(folder)) for module in _in_order(name, sources))
+    return "\n".join(["'use strict';", *parts])
 
 
-def _in_order(name: str, sources: Mapping[str, str], known: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the names of a module and of all that it imports, each after those it imports."""
+def _in_order(name: str, sources: Mapping[str, str], order: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the names of a module and of all that it imports, each after its own imports."""
     for _, imported in _IMPORT.findall(sources[name]):
-        if imported not in known:
-            known = _in_order(imported, sources, known)
-    return (*known, name)
+        if imported not in order:
+            order = _in_order(imported, sources, order)
+    return (*order, name)
 
 
 def _enclosed(name: str, source: str, is_exported: bool) -> str:
-    """Return a module as a function of its own scope that is called once."""
-    source = _IMPORT.sub(lambda found: f"const {found[1]} = {_variable(found[2])};\n", source)
-    names = ", ".join(found[1] for found in _EXPORT.findall(source))
-    body = _EXPORT.sub(lambda found: found[1], source)
+    """Return a module as a function that is called once, so that it has its own scope."""
+    source = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};\n", source)
+    names = ", ".join(match[1] for match in _EXPORT.findall(source))
+    body = _EXPORT.sub(lambda match: match[1], source)
     call = f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
     return f"{call}\nexport const {{ {names} }} = {_variable(name)};\n" if is_exported else call
 

@@ -3,8 +3,8 @@
 It has `model.safetensors`, `config.json`, `generation_config.json`, tokenizer and model card. The first ids are those
 of the target vocabulary, as they are here.
 
-Greedy search of `generate` gives our answers. Its beam has rules of its own: it gives the slot of a finished hypothesis
-to another one, and it ranks by score / length^p, which is our ranking only without a length penalty. So
+Greedy search of `generate` gives our answers. Its beam has other rules: it gives the slot of a finished hypothesis to
+another one, and it ranks by score / length^p, which is our ranking only without a length penalty. So
 `generation_config.json` asks for a beam where `length_alpha` is 0, and for greedy search elsewhere; the check ranks the
 answers of the beam by our penalty, which `config.json` has.
 """
@@ -78,8 +78,8 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Progra
     answers = [ProgramAnswer("", (), 0.0, finished=True, rank_score=0.0)] * len(texts)
     for start in range(0, len(filled), TEXTS_TOGETHER):
         rows = filled[start : start + TEXTS_TOGETHER]
-        for i, found in zip(rows, _beams(tokenizer, model, [texts[i] for i in rows], num_beams), strict=True):
-            answers[i] = max(found, key=lambda one: (one.rank_score, one.finished))
+        for i, beam in zip(rows, _beams(tokenizer, model, [texts[i] for i in rows], num_beams), strict=True):
+            answers[i] = max(beam, key=lambda candidate: (candidate.rank_score, candidate.finished))
     return answers
 
 
@@ -91,10 +91,10 @@ def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> I
     beam = {"length_penalty": 0.0, "early_stopping": "never"} if num_beams > 1 else {}
     with torch.inference_mode():
         sources = tokenizer(texts, return_tensors="pt", padding=True)
-        found = model.generate(**sources, num_beams=num_beams, num_return_sequences=num_beams, **beam)
+        outputs = model.generate(**sources, num_beams=num_beams, num_return_sequences=num_beams, **beam)
         repeated = {name: array.repeat_interleave(num_beams, dim=0) for name, array in sources.items()}
-        logits = model(**repeated, decoder_input_ids=found[:, :-1], use_cache=False).logits.float()
-        targets, pad = found[:, 1:], config.pad_token_id
+        logits = model(**repeated, decoder_input_ids=outputs[:, :-1], use_cache=False).logits.float()
+        targets, pad = outputs[:, 1:], config.pad_token_id
         losses = torch.nn.functional.cross_entropy(logits.mT, targets, ignore_index=pad, reduction="none").sum(dim=1)
     answers = []
     for row, loss in zip(targets.tolist(), losses.tolist(), strict=True):

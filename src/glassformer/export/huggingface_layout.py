@@ -76,7 +76,7 @@ class TransformersLayout:
 
     @cached_property
     def is_joined(self) -> bool:
-        """Whether source tokens have ids of their own, after those of the target."""
+        """Whether source tokens have separate ids, after the ids of the target."""
         source, target = self.model_file.source_tokenizer, self.model_file.target_tokenizer
         if target is not source.as_target and target.to_dict() != source.as_target.to_dict():
             return True

@@ -43,7 +43,7 @@ def write_graphs(model_file: ModelFile, folder: Path, precision: str) -> None:
 
     settings = model_file.settings.model
     with (folder / WEIGHTS_FILE).open("wb") as file:
-        weights = [Weights(one.tensors, file, prefix) for prefix, one in model_file.models.items()]
+        weights = [Weights(member.tensors, file, prefix) for prefix, member in model_file.models.items()]
         graphs = {
             "encoder": encoder(settings, weights, precision),
             "decoder": decoder(settings, weights, precision, len(model_file.target_tokenizer)),

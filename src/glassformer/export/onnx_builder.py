@@ -70,7 +70,7 @@ class Weights:
 class Graph:
     """A graph under construction: operators, inputs, outputs, constants. A value is known by its name.
 
-    `weights` are those of the model whose operators are added. What is computed from the same values in the same way is
+    `weights` belong to the model whose operators are added. What is computed from the same values in the same way is
     computed once.
     """
 

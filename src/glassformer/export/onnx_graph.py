@@ -195,8 +195,8 @@ def encoder(settings: ModelSettings, members: Sequence[Weights], precision: str)
             graph.op("Reshape", layers.linear(memory, "copy_mechanism.w_k"), shape, output=key)
             graph.output(key, ["N", "S", settings.d_model])
     if settings.copy_mechanism:  # the same for all models
-        found, none = graph.op("Gather", graph.weight("copy_mechanism.target_ids"), ids), graph.number(-1.0)
-        graph.op("Where", mask, found, none, output="copied_tokens")
+        target_ids, none = graph.op("Gather", graph.weight("copy_mechanism.target_ids"), ids), graph.number(-1.0)
+        graph.op("Where", mask, target_ids, none, output="copied_tokens")
         graph.output("copied_tokens", ["N", "S"])
     return graph.model()
 
@@ -240,6 +240,6 @@ def _mean_log_probs(graph: Graph, logits: Sequence[str]) -> None:
         graph.op("LogSoftmax", *logits, axis=-1, output="log_probs")
         return
     models = graph.integers(0)  # the axis
-    stacked = graph.op("Concat", *(graph.op("Unsqueeze", one, models) for one in logits), axis=0)
+    stacked = graph.op("Concat", *(graph.op("Unsqueeze", of_model, models) for of_model in logits), axis=0)
     total = graph.op("ReduceLogSumExp", graph.op("LogSoftmax", stacked, axis=-1), models, keepdims=0)
     graph.op("Sub", total, graph.number(math.log(len(logits))), output="log_probs")

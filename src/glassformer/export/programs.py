@@ -27,7 +27,7 @@ SHARED = tuple(Path(str(module.__file__)) for module in (probability, new_string
 """Modules of the package that need the standard library alone, and for subwords `tokenizers`."""
 
 Beam = Literal["same", "own"]
-"""A runtime has our beam search, or one with rules of its own."""
+"""A runtime has our beam search, or one with its own rules."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ProgramAnswer:
 class Format:
     """A format that models are exported to.
 
-    `precisions` are those of its weights, the default first; `packages` are the libraries whose versions are recorded.
+    `precisions` are for the weights, the default first; `packages` are the libraries whose versions are recorded.
     `check_supported` raises SettingsError for a model that the format cannot represent, and MissingExtraError without
     its libraries. `write` writes a model into an empty folder, in a precision. `answer` returns the answers of an
     exported folder to texts with a beam width, computed by its own runtime.
@@ -134,10 +134,10 @@ def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[
 
     Raises EngineError when the command fails, prints what is not an answer, or answers another number of texts.
     """
-    given = "".join(json.dumps(text) + "\n" for text in texts)
+    request = "".join(json.dumps(text) + "\n" for text in texts)
     environment = os.environ | {"PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     words = [str(word) for word in command]
-    done = subprocess.run(words, input=given.encode(), capture_output=True, check=False, env=environment)
+    done = subprocess.run(words, input=request.encode(), capture_output=True, check=False, env=environment)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         got = " | ".join(lines[-3:]) or f"exit code {done.returncode}"
@@ -151,12 +151,12 @@ def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[
 def read_answers(printed: bytes) -> list[ProgramAnswer]:
     """Return the answers that a program printed with `--json`, one object a line. Raises EngineError."""
     try:
-        found = [json.loads(line) for line in printed.splitlines()]
+        objects = [json.loads(line) for line in printed.splitlines()]
         return [
             ProgramAnswer(
-                one["text"], tuple(one["ids"]), float(one["score"]), one["finished"], float(one["rank_score"])
+                row["text"], tuple(row["ids"]), float(row["score"]), row["finished"], float(row["rank_score"])
             )
-            for one in found
+            for row in objects
         ]
     except (ValueError, KeyError, TypeError) as error:
         got = f"{type(error).__name__}: {error}"

@@ -82,18 +82,20 @@ def drawn_rows(model_file: ModelFile) -> CheckRows:
     ordinary = list(tokenizer.vocabulary.ordinary.values())
     longest = min(DRAWN_LENGTH, model_file.settings.max_source_tokens)
     drawn = (generator.choices(ordinary, k=generator.randint(1, longest)) for _ in range(ROWS if ordinary else 0))
-    texts = (_with_others(tokenizer.decode(ids), tokenizer.inputs, generator) for ids in drawn)
+    texts = (_with_all_inputs(tokenizer.decode(ids), tokenizer.inputs, generator) for ids in drawn)
     rows = (CheckRow(text, f"drawn text {i}") for i, text in enumerate(texts, 1))
     taken = (row for row in rows if _takes(model_file, row))
     return CheckRows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
 
 
-def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
+def _with_all_inputs(text: str, inputs: Inputs, generator: random.Random) -> str:
     """Return a source with this text: a further text is its reverse, a feature has up to three drawn symbols."""
 
-    def cell(one: Input) -> str:
-        n_symbols = generator.randint(1, 3 if one.cut else 1)
-        return one.cut.join(generator.choices(one.symbols or "?", k=n_symbols)) if one.kind == "feature" else text[::-1]
+    def cell(input_: Input) -> str:
+        n_symbols = generator.randint(1, 3 if input_.cut else 1)
+        if input_.kind == "text":
+            return text[::-1]
+        return input_.cut.join(generator.choices(input_.symbols or "?", k=n_symbols))
 
     return compose([text, *map(cell, inputs[1:])])
 
@@ -101,12 +103,12 @@ def _with_others(text: str, inputs: Inputs, generator: random.Random) -> str:
 def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
     """Yield the edge cases that the model takes: of texts, and an unknown symbol of each feature."""
     inputs, generator = model_file.source_tokenizer.inputs, random.Random(0)
-    rows = [CheckRow(_with_others(text, inputs, generator), name) for name, text in EDGES.items()]
-    for position, one in enumerate(inputs):
-        if one.kind == "feature":
-            cells = ["a" if other.kind == "text" else (*other.symbols, "?")[0] for other in inputs]
-            cells[position] += f"{one.cut} \U0010fffd "
-            rows.append(CheckRow(compose(cells), f"an unknown symbol of {one.name}"))
+    rows = [CheckRow(_with_all_inputs(text, inputs, generator), name) for name, text in EDGES.items()]
+    for position, feature in enumerate(inputs):
+        if feature.kind == "feature":
+            cells = ["a" if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs]
+            cells[position] += f"{feature.cut} \U0010fffd "
+            rows.append(CheckRow(compose(cells), f"an unknown symbol of {feature.name}"))
     return (row for row in rows if _takes(model_file, row))
 
 

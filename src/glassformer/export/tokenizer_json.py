@@ -68,8 +68,8 @@ def tokenizer_files(model_file: ModelFile) -> dict[str, Part]:
 def tokenizer_json(source: Tokenizer, joined: Tokenizer | None = None, *, added: bool = True) -> Part:
     """Return a tokenizer that encodes and decodes, with its own ids.
 
-    With a `joined` one for the targets it encodes sources and decodes targets: the target ids first, then those of the
-    source. `added`: special tokens are also special for the library, which can leave them out of a decoded text. Raises
+    With a `joined` one for the targets it encodes sources and decodes targets: the target ids first, then the source
+    ids. `added`: special tokens are also special for the library, which can leave them out of a decoded text. Raises
     SettingsError where the library cannot represent it.
     """
     target = joined or source
@@ -145,7 +145,7 @@ def _joined_forms(source: Tokenizer, target: Tokenizer) -> list[str]:
 
 
 def _written_forms(tokenizer: Tokenizer) -> list[str]:
-    """Return the written form of every token, by id: such that a special one is not that of a piece."""
+    """Return the written form of every token, by id: no special token is written like a piece."""
     vocabulary, kind = tokenizer.vocabulary, tokenizer.settings.kind
     if kind == "bytes":
         ordinary = dict(zip(vocabulary.ordinary.values(), _byte_letters(), strict=True))
@@ -158,13 +158,13 @@ def _written_forms(tokenizer: Tokenizer) -> list[str]:
 def _byte_letters() -> list[str]:
     """Return the letter that the library's ByteLevel writes for each byte: itself if it is printable and no space."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    unprintable = [byte for byte in range(256) if byte not in printable]
+    letters = {byte: chr(byte) for byte in printable} | {byte: chr(256 + i) for i, byte in enumerate(unprintable)}
     return [letters[byte] for byte in range(256)]
 
 
 def _may_compose(piece: str) -> bool:
-    """Return whether NFC may change a text with this piece: by a mark, a Korean letter, or a character of its own."""
+    """Return whether NFC may change a text with this piece: by a mark, a Korean letter, or one of its characters."""
     is_mark = any(unicodedata.category(character)[0] == "M" for character in piece)
     is_korean = any("\u1100" <= character <= "\u11ff" for character in piece)
     return is_mark or is_korean or not unicodedata.is_normalized("NFC", piece)

@@ -47,7 +47,7 @@ _KINDS = {
 
 
 class _Catalogue(NamedTuple):
-    """The entries by kind and name, and by the same names and those of departures the formulas."""
+    """The entries by kind and name. Formulas have the same names, and names of departures."""
 
     entries: dict[str, Entry]
     formulas: dict[str, str]
@@ -62,8 +62,8 @@ def _catalogue() -> _Catalogue:
     axes, weight_axes = kinds.pop("axes"), {name: tuple(axes) for name, axes in kinds.pop("weight_axes").items()}
     entries = {
         f"{kind}.{name}": Entry(**fields | {"axes": tuple(fields["axes"])})
-        for kind, named in kinds.items()
-        for name, fields in named.items()
+        for kind, entries_of_kind in kinds.items()
+        for name, fields in entries_of_kind.items()
     }
     return _Catalogue(entries, formulas, axes, weight_axes)
 
@@ -81,17 +81,17 @@ def describe(name: str, model: ModelSettings) -> Entry:
     key_side = "source" if ".cross." in plain else side
     vocabulary = vocabulary_axis("target", model)
     positions = {"rows": side, "keys": f"{key_side}_key", "vocabulary": vocabulary}
-    named = (positions.get(axis, axis) for axis in entry.axes)
-    return replace(entry, axes=tuple(gold + axis if axis in ("target", "target_key") else axis for axis in named))
+    axes = (positions.get(axis, axis) for axis in entry.axes)
+    return replace(entry, axes=tuple(gold + axis if axis in ("target", "target_key") else axis for axis in axes))
 
 
 def _entry(name: str, model: ModelSettings) -> Entry:
     for form, kind in _KINDS.items():
         if match := re.fullmatch(form, name):
             key = f"{kind}.{match['name']}"
-            own = _departures(model).get(key, key)
+            own_key = _departures(model).get(key, key)
             entries = _catalogue().entries
-            return replace(entries.get(own) or entries[key], formula=_catalogue().formulas.get(own, ""))
+            return replace(entries.get(own_key) or entries[key], formula=_catalogue().formulas.get(own_key, ""))
     raise KeyError(name)
 
 
@@ -129,5 +129,5 @@ def weight_axes(name: str, model: ModelSettings) -> tuple[str, ...]:
 
 
 def meaning_of(axis: str) -> str:
-    """What the positions of an axis are; "gold_target" and "gold_target_key" are those of the gold target."""
+    """What the positions of an axis are; "gold_target" and "gold_target_key" belong to the gold target."""
     return _catalogue().axes[axis.removeprefix("gold_")]

@@ -62,8 +62,8 @@ def error_page(failures: Failures, measured: EvaluationOrigin) -> str:
         _element("p", *_verdict(failures.right, measured), {"class": "verdict"}),
         _element("nav", *(_element("a", name, href=f"#{_anchor(name)}") for name in sections)),
     )
-    named = (_element("h2", name, id=_anchor(name)) for name in sections)
-    parts = (_element("section", heading, *section) for heading, section in zip(named, sections.values(), strict=True))
+    titles = (_element("h2", name, id=_anchor(name)) for name in sections)
+    parts = (_element("section", heading, *section) for heading, section in zip(titles, sections.values(), strict=True))
     page = _element("html", _element("head", *head), _element("body", _element("main", *main, *parts)), lang="en")
     return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
 
@@ -117,10 +117,10 @@ def _rows_to_add(advice: Sequence[RowsToAdd], wrong: int) -> list[Element]:
         text = f"No group of {FEW} or more has an interval below that of all others: add rows like all of these."
         return [_element("p", text)]
     lines = []
-    for one in advice:
-        right = f"Of {one.share.of:,} in this table, {one.share.count:,} are right: {_percent(one.share)}"
-        text = f". {right}; of all others, {_percent(one.others)}."
-        lines.append(_element("li", _element("b", f"Add {one.rows}"), text))
+    for rows in advice:
+        right = f"Of {rows.share.of:,} in this table, {rows.share.count:,} are right: {_percent(rows.share)}"
+        text = f". {right}; of all others, {_percent(rows.others)}."
+        lines.append(_element("li", _element("b", f"Add {rows.rows}"), text))
     return [_element("ol", *lines, {"class": "advice"})]
 
 
@@ -147,9 +147,9 @@ def _kinds(failures: Failures) -> Iterator[Element]:
 def _confusions(failures: Failures) -> Iterator[Element]:
     yield _element("p", "Tokens of the targets that are another token in the answer, or missing in it.")
     rows = []
-    for one in failures.confusions:
-        got = _token_of(one.got) if one.got else "missing"
-        rows.append(_row((_token_of(one.expected), " → ", got), one.share))
+    for confusion in failures.confusions:
+        got = _token_of(confusion.got) if confusion.got else "missing"
+        rows.append(_row((_token_of(confusion.expected), " → ", got), confusion.share))
     yield _table(("target → answer", "", "times", "share"), rows)
 
 
@@ -238,7 +238,7 @@ def _edits(edits: Sequence[AnswerEdit]) -> Iterator[Element | str]:
 
 
 def _tokens(answer: Translation) -> Iterator[Element]:
-    """Yield the tokens, marked by how probable they are, and the probability of those in doubt."""
+    """Yield the tokens, marked by how probable they are, and the probability of tokens in doubt."""
     tokens = (*answer.tokens, *(("<eos>",) if answer.finished else ()))
     for token, score in zip(tokens, answer.token_scores, strict=False):
         doubt = "much" if math.exp(score) < UNLIKELY else "some" if math.exp(score) < LIKELY else "none"
@@ -260,7 +260,7 @@ def _probability(log_probability: float) -> str:
 def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the address of the text in the page of a server (see `page/shell/address.js`)."""
     cells = split(row.source) if measured.inputs else [row.source]
-    names = [f"text.{one.name}" for one in measured.inputs] or ["text"]
+    names = [f"text.{input_.name}" for input_ in measured.inputs] or ["text"]
     query = [*zip(names, cells, strict=False), ("target", row.expected)]
     query += [("beams", str(measured.beams))] if measured.beams else []
     return f"{SERVER}#logits?{urlencode(query, errors='replace')}"
@@ -268,8 +268,8 @@ def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
 
 def _command(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the command that explains the answer."""
-    text, *others = split(row.source) if measured.inputs else [row.source]
-    features = [f"--feature={one.name}={cell}" for one, cell in zip(measured.inputs[1:], others, strict=False)]
+    text, *cells = split(row.source) if measured.inputs else [row.source]
+    features = [f"--feature={input_.name}={cell}" for input_, cell in zip(measured.inputs[1:], cells, strict=False)]
     beams = [f"--beam={measured.beams}"] if measured.beams else []
     options = [f"--target={row.expected}", *features, *beams, "--html=explained.html"]
     return shlex.join(["glassformer", "explain", *options, "--", measured.model, text])
@@ -280,26 +280,26 @@ def _command(row: AnsweredRow, measured: EvaluationOrigin) -> str:
 
 def _element(tag: str, *parts: Element | str | dict[str, str], **attributes: str) -> Element:
     """Return an element with these texts and elements in it; a dict has attributes that are no names in Python."""
-    made = Element(tag, attributes)
+    element = Element(tag, attributes)
     last: Element | None = None
     for part in parts:
         if isinstance(part, dict):
-            made.attrib |= part
+            element.attrib |= part
         elif isinstance(part, str):
             text = part if tag == "style" else _visible(part)
             if last is None:
-                made.text = (made.text or "") + text
+                element.text = (element.text or "") + text
             else:
                 last.tail = (last.tail or "") + text
         else:
-            made.append(part)
+            element.append(part)
             last = part
-    return made
+    return element
 
 
 def _visible(text: str) -> str:
     r"""Return a text with control and invisible characters, and lone surrogates, as escapes: \u200b."""
-    shown = CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
+    shown = CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
     return shown.encode("utf-8", "backslashreplace").decode()
 
 

@@ -27,16 +27,16 @@ def occlude(forward: ForwardPass, fed: Sequence[int], targets: Sequence[int], un
 
     A token is replaced by `unknown_id`, or if that is None, hidden by the masks of encoder and cross-attention.
     """
-    ids, visible = (np.tile(row, (len(forward.ids) + 1, 1)) for row in (forward.ids, forward.visible))
+    ids, visible = (np.tile(row, (len(forward.ids) + 1, 1)) for row in (forward.ids, forward.visible))  # [S+1 S]
     if unknown_id is None:
         np.fill_diagonal(visible[1:], False)
     else:
         np.fill_diagonal(ids[1:], unknown_id)
     changed = np.flatnonzero((ids != ids[0]).any(axis=1) | (visible != visible[0]).any(axis=1))
-    chosen = [0, *changed]  # without those that are the source itself, which make no difference
-    before, others = np.split(forward.scores_of(ids[chosen], visible[chosen], fed, targets), [1])
+    rows = [0, *changed]  # without rows that equal the source itself, which make no difference
+    before, without_token = np.split(forward.scores_of(ids[rows], visible[rows], fed, targets), [1])  # [1 T], [n T]
     decrease = np.zeros((len(forward.ids), len(targets)))
-    decrease[changed - 1] = before - others
+    decrease[changed - 1] = before - without_token
     return decrease.T
 
 

@@ -54,7 +54,7 @@ MAX_BEAMS, MAX_POSITIONS = 1_000, 1_000  # that a trace can hold
 class Explained:
     """A model and a text. `path` is the model file, if it is one; `pad_to` is the length of the source with padding.
 
-    `n_members` is the number of models in the file, of which the first one is explained.
+    `n_members` is the number of models in the file; the first one is explained.
     """
 
     translator: Translator
@@ -75,7 +75,7 @@ class Explained:
     ) -> Explained:
         """A text with a model, which is loaded if `model` is a path; `options` replace fields of `decoding`.
 
-        Of a file with members the first one is explained.
+        In a file with members the first model is explained.
 
         Raises UsageError for more than MAX_BEAMS and MAX_POSITIONS.
         """
@@ -86,14 +86,13 @@ class Explained:
         file = model.model_file if isinstance(model, Translator) else model
         if not isinstance(model, Translator) or file.members:
             model = Translator(file.first, device="cpu")
-        base = decoding or model.settings.decoding
-        chosen = base.override(options | {"do_sample": False})
-        for limited, number, limit in (("beam", chosen.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS)):
+        decoding = (decoding or model.settings.decoding).override(options | {"do_sample": False})
+        for part, number, limit in (("beam", decoding.num_beams, MAX_BEAMS), ("padded source", pad_to, MAX_POSITIONS)):
             if number > limit:
-                what = f"the {limited} is too large to be explained"
+                what = f"the {part} is too large to be explained"
                 raise UsageError(what, got=quoted(number), expected=f"at most {limit}")
         source = compose_values(text, "the text", model.inputs)
-        return cls(model, path, source, chosen, pad_to, len(file.seeds))
+        return cls(model, path, source, decoding, pad_to, len(file.seeds))
 
     @property
     def file(self) -> ModelFile:
@@ -102,8 +101,8 @@ class Explained:
     @property
     def inputs(self) -> dict[str, str] | None:
         """The cell of each input by name, where there are several."""
-        named = as_given(self.text, self.translator.inputs)
-        return None if isinstance(named, str) else named
+        cells = as_given(self.text, self.translator.inputs)
+        return None if isinstance(cells, str) else cells
 
     # What is computed
 
@@ -143,8 +142,8 @@ class Explained:
         """The framed source after the edits."""
         if self.inputs and edits.text is not None:
             raise UsageError("the text of several inputs cannot be another one", hint="edit its tokens: token 3=x")
-        own = self if edits.text is None else replace(self, text=edits.text)
-        return edits.source_ids(own.source_ids, self.file.source_tokenizer)
+        explained = self if edits.text is None else replace(self, text=edits.text)
+        return edits.source_ids(explained.source_ids, self.file.source_tokenizer)
 
     def constraints(self, edits: Edits) -> SearchConstraints:
         """The constraints of a search. Raises TextError for a forced prefix that no answer can have."""
@@ -184,9 +183,9 @@ class Explained:
         if self.translator.n_models > 1 or forward.edits.edits:
             return None
         longest = self.constraints(forward.edits).max_new_tokens
-        found = engines.search(forward.engine, [self.source_ids], decoding, longest)[0]
-        limit = 1.0 if found[0].finished and not self.file.unlike(self.source_ids) else calibration.unusual_limit
-        return probability(calibration.weights, [one.score for one in found], limit)
+        answers = engines.search(forward.engine, [self.source_ids], decoding, longest)[0]
+        limit = 1.0 if answers[0].finished and not self.file.unlike(self.source_ids) else calibration.unusual_limit
+        return probability(calibration.weights, [answer.score for answer in answers], limit)
 
     def rows_of_answer(self, answer: TraceAnswer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""
@@ -195,7 +194,7 @@ class Explained:
         return [vocabulary.bos_id, *targets[:-1]], targets
 
     def rows_of_gold(self, target: str) -> tuple[list[int], list[int]]:
-        """The same for a gold target, teacher-forced. Raises TextError for one that is too long."""
+        """The same for a gold target, teacher-forced. Raises TextError for a target that is too long."""
         tokenizer = self.file.target_tokenizer
         ids = tokenizer.encode(target, where="the target")
         longest = self.file.settings.data.max_target_length
@@ -248,8 +247,8 @@ class Explained:
 
     def source_tokens(self, ids: Ids, text: str | None = None) -> list[Token]:
         """The source with edits and padding; an unknown token that was not edited keeps its characters in `given`."""
-        own = self if text is None else replace(self, text=text)
-        before = self.tokens("source", own.source_ids, own.text)
+        explained = self if text is None else replace(self, text=text)
+        before = self.tokens("source", explained.source_ids, explained.text)
         edited = self.tokens("source", ids)
         same = [old if old.id == new.id else new for old, new in zip(before, edited, strict=False)]
         tokens = [*same, *edited[len(same) :]]
@@ -261,14 +260,14 @@ class Explained:
     def vocabularies(self, *, can_split: bool) -> dict[Side, TraceVocabulary]:
         """The two vocabularies, without the labels of their axes; with what splits a text into subwords or without."""
         left_out = {"pieces", "sentencepiece"} | (set() if can_split else {"merges", "scores"})
-        found: dict[Side, TraceVocabulary] = {}
+        vocabularies: dict[Side, TraceVocabulary] = {}
         for side in get_args(Side):
             tokenizer = self._tokenizer(side)
             seen = self.file.seen.to_json() if self.file.seen and side == "source" else {}
             saved = {name: value for name, value in tokenizer.to_dict().items() if name not in left_out}
             axis, inputs = vocabulary_axis(side, self.file.settings.model), list(tokenizer.vocabulary.input_ids)
-            found[side] = TraceVocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
-        return found
+            vocabularies[side] = TraceVocabulary(axis, self._specials(side), self._counts(side), saved, inputs, seen)
+        return vocabularies
 
     def axes(self, tokens: Tokens) -> dict[str, Axis]:
         """All axes of a trace, with their lengths and labels."""

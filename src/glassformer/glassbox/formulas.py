@@ -1,4 +1,4 @@
-"""Formulas in MathML, which browsers draw without a library, from a notation like that of LaTeX.
+"""Formulas in MathML, which browsers draw without a library, from a notation like LaTeX.
 
 Words are between spaces: a number, a letter or name, or a sign. `{…}` is a group; `x_i`, `x^2` and `x_i^2` have an
 index and a power (`∑_i` has its index below); `\\frac a b` and `\\sqrt a` take the items after them.
@@ -18,10 +18,10 @@ def mathml(formula: str) -> str:
 
 def _items(words: list[str]) -> str:
     """Take items up to the end of a group; the next word is the last of the list."""
-    found = ""
+    items = ""
     while words and words[-1] != "}":
-        found += _item(words)
-    return found
+        items += _item(words)
+    return items
 
 
 def _item(words: list[str]) -> str:

@@ -51,7 +51,7 @@ class ForwardPass:
 
     `file` has the edited weights, and `weights` the same in float64: converted once, not in every product.
 
-    `other` is the pass on the text that patches are from, and `positions` those of its source, see `counterparts`.
+    `other` is the pass on the text that patches are from; `positions` are positions of its source, see `counterparts`.
     """
 
     file: ModelFile
@@ -68,7 +68,7 @@ class ForwardPass:
 
     @cached_property
     def engine(self) -> NumPyEngine:
-        """The same as `translate` computes it: in float32, with a cache. It knows no edits but those of weights."""
+        """The engine of `translate`: in float32, with a cache. Of the edits it knows edited weights only."""
         return NumPyEngine.of_files([self.file])
 
     @cached_property
@@ -79,7 +79,7 @@ class ForwardPass:
     def searched(self) -> tuple[Step, Any]:
         """Return the step function of a search and its first state.
 
-        It is that of `translate`, or without a cache where an edit changes what the decoder computes.
+        It is the step of `translate`, or has no cache where an edit changes what the decoder computes.
         """
         if self.edits.supported_by_pytorch:
             return self.engine.step, self.engine.start([np.array(self.ids)[self.visible].tolist()])
@@ -98,8 +98,8 @@ class ForwardPass:
     ) -> NDArray[np.float64]:
         """The log-probability of each target token `[N T]`, for N other sources of the same length."""
         if not (self.edits.supported_by_pytorch and visible.any(axis=1).all()):
-            others = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
-            return np.stack([other.token_scores(fed, targets) for other in others])
+            passes = (replace(self, ids=tuple(ids), visible=seen) for ids, seen in zip(sources, visible, strict=True))
+            return np.stack([forward.token_scores(fed, targets) for forward in passes])
         decoder: Any = self.engine.models[0]
 
         def score(rows: Sequence[int]) -> NDArray[np.float64]:
@@ -112,8 +112,8 @@ class ForwardPass:
         at_once = POSITIONS_TOGETHER // max(len(fed), sources.shape[1])
         size = max(1, min(at_once, -(-len(sources) // cores())))
         jobs = [range(first, min(first + size, len(sources))) for first in range(0, len(sources), size)]
-        found = self.engine.on_every_core(score, jobs)
-        return _finite(np.concatenate(list(found)))
+        scores = self.engine.on_every_core(score, jobs)
+        return _finite(np.concatenate(list(scores)))
 
     def _hidden(self, fed: Ids) -> Array:
         check_time_limit()
@@ -145,13 +145,13 @@ class ForwardPass:
     def _record_decoder(
         self, recorder: Recorder, fed: Ids, memory: Array, copies: reference.Copies | None, prefix: str = ""
     ) -> Array:
-        """The logits, under names that begin with `prefix`; and those after each layer, as if it were the last."""
+        """The logits, under names that begin with `prefix`; and the logits after each layer, as if it were the last."""
         check_time_limit()
         note = reference.under(recorder, prefix[:-1]) if prefix else recorder
         hidden = reference.decode(self.weights, self.model, np.array(fed), memory, self.visible, note)
         logits = reference.project(self.weights, self.model, hidden, note, copies)
-        others = range(self.model.n_decoder_layers - 1)
-        for i in others if logits.size * len(others) <= LENS_CELLS else ():
+        earlier_layers = range(self.model.n_decoder_layers - 1)
+        for i in earlier_layers if logits.size * len(earlier_layers) <= LENS_CELLS else ():
             lens = reference.under(note, f"decoder.{i}.lens")
             hidden = recorder.last_of(f"{prefix}decoder.{i}.feed_forward")
             if self.model.norm == "pre":
@@ -171,7 +171,7 @@ class ForwardPass:
         edit = self._edit(fed)
 
         def edited(name: str, value: Value, /, *made_of: Any) -> Value:  # noqa: ARG001
-            found: Value = edit(trace_name(name), value)
-            return found
+            edited_value: Value = edit(trace_name(name), value)
+            return edited_value
 
         return edited

@@ -37,8 +37,8 @@ def training_of(folder: Path, explained: Explained) -> TrainingRecord | None:
     if not run.history.is_file():
         return None
     events = read_history(run.history)
-    progress = [_take(HistoryPoint, event, run.history) for event in events if event.kind == "progress"]
-    validated = [_take(Validation, event, run.history) for event in events if event.kind == "validated"]
+    progress = [_record_of(HistoryPoint, event, run.history) for event in events if event.kind == "progress"]
+    validated = [_record_of(Validation, event, run.history) for event in events if event.kind == "validated"]
     paths = _thin(run.checkpoints_and_snapshots(), MAX_CHECKPOINTS)
     checkpoints = [_answer_of(run.step_of(path), _checkpoint(path, explained), explained) for path in paths]
     return TrainingRecord(_thin(progress, MAX_EVENTS), validated, checkpoints)
@@ -50,16 +50,16 @@ def errors_of(folder: Path) -> Errors | None:
     if not path.is_file():
         return None
     try:
-        found = TypeAdapter(Errors).validate_json(path.read_bytes(), strict=True)
+        errors = TypeAdapter(Errors).validate_json(path.read_bytes(), strict=True)
     except OSError as error:
         raise unreadable("wrong answers", str(path), error.strerror or str(error)) from None
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("wrong answers", str(path), f"{place}: {got}", expected) from None
-    if not len(found.examples) <= found.wrong <= found.rows < 2**53:
-        counts = f"{len(found.examples)} examples of {found.wrong} wrong answers in {found.rows} rows"
+    if not len(errors.examples) <= errors.wrong <= errors.rows < 2**53:
+        counts = f"{len(errors.examples)} examples of {errors.wrong} wrong answers in {errors.rows} rows"
         raise unreadable("wrong answers", str(path), counts)
-    return found
+    return errors
 
 
 def last_sample(folder: Path) -> str | None:
@@ -75,18 +75,18 @@ def last_sample(folder: Path) -> str | None:
     return None
 
 
-def _take(kind: type[Kind], event: HistoryEvent, path: Path) -> Kind:
+def _record_of(kind: type[Kind], event: HistoryEvent, path: Path) -> Kind:
     """The fields of an event that are in the trace; a number that is missing or not finite is None."""
-    given = {field.name: event.fields.get(field.name) for field in fields(cast("Any", kind))}
-    for name, value in given.items():
+    values = {field.name: event.fields.get(field.name) for field in fields(cast("Any", kind))}
+    for name, value in values.items():
         if name != "step" and isinstance(value, float) and not math.isfinite(value):
-            given[name] = None
+            values[name] = None
     try:
-        taken: Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(given), strict=True)
+        record: Kind = _adapter(cast("Any", kind)).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         place, got, expected = first_fault(error)
         raise unreadable("history", f"{path}, line {event.line}", f"{place}: {got}", expected) from None
-    return taken
+    return record
 
 
 @cache
@@ -105,8 +105,8 @@ def _checkpoint(path: Path, explained: Explained) -> ModelFile:
     """Load a checkpoint of the model that is explained."""
     file = ModelFile.load(path)
     parts = [
-        (one.settings.model, one.source_tokenizer.vocabulary, one.target_tokenizer.vocabulary)
-        for one in (file, explained.file)
+        (model.settings.model, model.source_tokenizer.vocabulary, model.target_tokenizer.vocabulary)
+        for model in (file, explained.file)
     ]
     if parts[0] != parts[1]:
         raise ModelFileError("a checkpoint of the run is of another model", where=str(path), hint="train again")

@@ -1,7 +1,7 @@
 """The nearest tokens of a token, and of A − B + C, by cosine in an embedding.
 
-Candidates are all tokens except `<pad>`, `<bos>`, `<eos>` and `<unk>`, and except the tokens of the query. Sums are of
-the rows as they are in the matrix, without normalization.
+Candidates are all tokens except `<pad>`, `<bos>`, `<eos>`, `<unk>` and the tokens of the query. Rows of the matrix are
+added as they are, without normalization.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _search(
     name = f"{side}_embedding.weight"  # one matrix for both sides has the name of the source
     rows = file.tensors.get(name, file.tensors["source_embedding.weight"]).astype(np.float64)
     ids = [_id_of(token, file, side) for token in query]
-    first, *others = rows[ids]
-    cosines = _cosines(rows, first - others[0] + others[1] if others else first)
+    first, *further = rows[ids]
+    cosines = _cosines(rows, first - further[0] + further[1] if further else first)
     left_out = {*ids, *vocabulary.specials.values()}
     order = [int(i) for i in np.argsort(-cosines, kind="stable") if int(i) not in left_out]
 
@@ -112,16 +112,16 @@ def _search(
         is_trained = not counts or counts[i] > 0 or i in vocabulary.special_ids
         return Neighbor(vocabulary.pieces[i], i, float(cosines[i]), is_trained)
 
-    found = None
+    token_d = None
     if expected is not None:
         target = _id_of(expected, file, side)
         if target not in order:
             valid = "an ordinary token, which is not in the query"
             raise UsageError(f"{vocabulary.pieces[target]} is not a candidate", expected=valid)
-        difference = _cosine(first - others[0], rows[target] - others[1])
-        found = Expected(**asdict(neighbor(target)), rank=order.index(target) + 1, difference_cosine=difference)
+        difference = _cosine(first - further[0], rows[target] - further[1])
+        token_d = Expected(**asdict(neighbor(target)), rank=order.index(target) + 1, difference_cosine=difference)
     nearest = tuple(map(neighbor, order[:count]))
-    return Neighbors(side, query, nearest, tuple(map(neighbor, ids)), len(order), found)
+    return Neighbors(side, query, nearest, tuple(map(neighbor, ids)), len(order), token_d)
 
 
 def _tokenizer(file: ModelFile, side: str) -> Tokenizer:
@@ -130,19 +130,19 @@ def _tokenizer(file: ModelFile, side: str) -> Tokenizer:
 
 def _id_of(token: str, file: ModelFile, side: Side) -> int:
     """Return the id of a token in its written form; an ordinary token has priority over a special one."""
-    tokenizer, other = _tokenizer(file, side), "target" if side == "source" else "source"
-    found = _lookup(tokenizer, token)
-    if found is None:
-        is_other = _lookup(_tokenizer(file, other), token) is not None
+    tokenizer, other_side = _tokenizer(file, side), "target" if side == "source" else "source"
+    token_id = _lookup(tokenizer, token)
+    if token_id is None:
+        is_other = _lookup(_tokenizer(file, other_side), token) is not None
         raise TextError(
             f"the token is not in the {side} vocabulary",
             got=quoted(token),
             expected=f"one of {len(tokenizer):,} tokens; {nearest(token, tokenizer.vocabulary.ordinary)}",
-            hint=f"the {other} vocabulary has it: --side {other}"
+            hint=f"the {other_side} vocabulary has it: --side {other_side}"
             if is_other
             else "`glassformer tokens MODEL TEXT` prints the tokens of a text",
         )
-    return found
+    return token_id
 
 
 def _cosines(rows: Numbers, query: Numbers) -> Numbers:
@@ -155,9 +155,9 @@ def _cosines(rows: Numbers, query: Numbers) -> Numbers:
     return cosines
 
 
-def _cosine(one: Numbers, other: Numbers) -> float | None:
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths else None
+def _cosine(a: Numbers, b: Numbers) -> float | None:
+    lengths = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / lengths if lengths else None
 
 
 def _lookup(tokenizer: Tokenizer, token: str) -> int | None:
@@ -165,5 +165,5 @@ def _lookup(tokenizer: Tokenizer, token: str) -> int | None:
     vocabulary = tokenizer.vocabulary
     written = {piece: i for i, piece in reversed(list(enumerate(vocabulary.pieces)))}
     forms = (token, normalize(token, tokenizer.settings))
-    ids = (found for form in forms for found in (vocabulary.lookup(form), written.get(form)))
-    return next((found for found in ids if found is not None), None)
+    ids = (token_id for form in forms for token_id in (vocabulary.lookup(form), written.get(form)))
+    return next((token_id for token_id in ids if token_id is not None), None)

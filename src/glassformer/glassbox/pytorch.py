@@ -1,4 +1,4 @@
-"""The logits of a trace, compared with those of the PyTorch model."""
+"""The logits of a trace, compared with the logits of the PyTorch model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-4  # of logits in float32
 
 
 def check_logits(forward: ForwardPass, fed: Ids, recorded: Array) -> TraceCheck:
-    """The recorded logits `[T V]` against those of the model as it translates, within 1e-5 relative + 1e-4."""
+    """Compare the recorded logits `[T V]` with the logits of the model that translates, within 1e-5 relative + 1e-4."""
     model = build_model(forward.file)
     with torch.inference_mode():
         source, visible = torch.tensor([forward.ids]), torch.from_numpy(forward.visible)[None]

@@ -21,7 +21,7 @@ Edit = Callable[[str, Any], Any]
 
 
 class Recorder:
-    """Keeps quantities by their names in a trace, and the step of each in `steps`; `given` are those without a step.
+    """Keeps quantities by their names in a trace, and the step of each in `steps`; `given` ones have no step.
 
     The inputs of a step are recognized by identity: they are arrays that the reference noted before.
     """
@@ -46,7 +46,7 @@ class Recorder:
         name = trace_name(name)
         entry = describe(name, self.model)
         edited = value if self.edit is None else self.edit(name, value)
-        inputs = [found for part in made_of if part is not None for found in self._inputs(part)]
+        inputs = [input_name for part in made_of if part is not None for input_name in self._inputs(part)]
         if entry.op is None:
             self._keep(name, edited, entry.axes)
             self.given.add(name)

@@ -20,7 +20,7 @@ from glassformer.storage.files import atomic
 
 PAGE = Path(__file__).parent / "page"
 MAX_BYTES = 20_000_000
-"""Above it a file is written without what the page can be read without; it is refused above twice as many bytes."""
+"""A larger file is written without its less important parts; it is refused above twice as many bytes."""
 SMALL = 10_000  # characters of a tensor that is never left out
 ENTRY = "import 'glassbox/main.js';"
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; img-src data:"
@@ -39,7 +39,7 @@ class WrittenReport:
 def write_report(trace: Trace, path: str | Path) -> WrittenReport:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
-    From a file of more than 20 MB are left out, one after the other until it is smaller: the weights, the tensors that
+    If the file has more than 20 MB, these are left out one by one until it is smaller: the weights, the tensors that
     the page can compute from others, the logits. Raises RunError if it is still larger than 40 MB.
     """
     path = Path(path)
@@ -78,11 +78,11 @@ def without_weights(trace: Trace) -> Trace:
 
 def without_derived(trace: Trace) -> Trace:
     """The trace without the large tensors that the page computes from the others, with its own interpreter."""
-    known, kept = set(trace.tensors), dict(trace.tensors)
+    names, tensors = set(trace.tensors), dict(trace.tensors)
     for step in trace.steps:
-        if known.issuperset(step.inputs) and step.output in kept and len(kept[step.output].data) > SMALL:
-            del kept[step.output]
-    return replace(trace, tensors=kept)
+        if names.issuperset(step.inputs) and step.output in tensors and len(tensors[step.output].data) > SMALL:
+            del tensors[step.output]
+    return replace(trace, tensors=tensors)
 
 
 def without_logits(trace: Trace) -> Trace:
@@ -97,7 +97,7 @@ _REDUCTIONS = {
     "what the page computes itself": without_derived,
     "the logits, except for the ten most probable tokens": without_logits,
 }
-"""What a page is readable without -> the trace without it, in this order."""
+"""Parts that the page can do without -> the trace without the part, in this order."""
 
 
 def report_html(trace: Trace) -> bytes:
@@ -145,8 +145,8 @@ def _filled(head: str, body: str) -> str:
 
 def data_url(name: str, source: str) -> str:
     """Return a module as a data: URL."""
-    named = f"{source}//# sourceURL={name}\n"  # for error messages
-    return f"data:text/javascript;base64,{base64_text(named.encode())}"
+    named_source = f"{source}//# sourceURL={name}\n"  # for error messages
+    return f"data:text/javascript;base64,{base64_text(named_source.encode())}"
 
 
 def policy_hash(source: str) -> str:

@@ -64,7 +64,7 @@ def search(
 
 
 class _StepRecord:
-    """All candidates of a search as nodes, and those of the last step, which are numbered as its hypotheses."""
+    """All candidates of a search as nodes; `last` has the candidates of the last step, numbered as its hypotheses."""
 
     def __init__(self, token_text: Callable[[int], str], eos_id: int, alpha: float) -> None:
         self.token_text, self.eos_id, self.alpha = token_text, eos_id, alpha
@@ -74,7 +74,7 @@ class _StepRecord:
         self.hope = 0.0
 
     def add_candidates(self, candidates: Extensions, slots: NDArray[np.int64], hopes: NDArray[np.float64]) -> None:
-        """Add the candidates of a step; those of -inf were excluded."""
+        """Add the candidates of a step; a sum of -inf means that a candidate was excluded."""
         self.decoder_runs += sum(node.state == "kept" for node in self.last) if self.last else 1
         self.hope, n_slots, sums = float(hopes[0]), int(slots[0]), candidates.sums[0].tolist()
         last_kept = sums[min(n_slots, len(sums)) - 1]
@@ -122,7 +122,7 @@ class _StepRecord:
 def _answers(
     record: _StepRecord, ended: Sequence[Node], decode: Callable[[Sequence[int]], str]
 ) -> Iterator[TraceAnswer]:
-    """All answers, best first: finished ones, and those that the limit cut off."""
+    """All answers, best first: finished ones, and answers that the limit cut off."""
     ranked = sorted(ended, key=lambda node: rank_key(node.state == "finished", node.rank_score))
     for position, node in enumerate(ranked):
         is_finished, ids = node.state == "finished", record.ids_of(node)

@@ -64,8 +64,8 @@ def explain(
     `target` adds the same for a gold target, teacher-forced, with its loss. `edits` are applied first, and the trace
     has what they changed. `options` are fields of DecodingSettings that replace those of `decoding`, by default the
     model's own; answers are searched, never sampled. `weights` adds the weights to the trace, `history` the records of
-    a run directory: that of `model` where it is a path, or the one that `history` names. `pad_to` pads the source,
-    which changes no answer.
+    a run directory: the directory of `model` where it is a path, or the one that `history` names. `pad_to` pads the
+    source, which changes no answer.
 
     Raises TextError for a text that the model does not accept, UsageError for edits that do not fit the model, for a
     beam of more than MAX_BEAMS and a source padded to more than MAX_POSITIONS.
@@ -124,11 +124,11 @@ def explain(
 
 
 def _check(forward: ForwardPass, fed: Ids, recorder: Recorder) -> TraceCheck:
-    """The logits, compared with those of the PyTorch model."""
+    """The logits, compared with the logits of the PyTorch model."""
     if not forward.edits.supported_by_pytorch:
         return TraceCheck(0.0, 0.0, None, "only the reference supports these edits")
     if not has_pytorch():
-        return TraceCheck(0.0, 0.0, None, "this needs PyTorch: pip install 'glassformer[train]'")
+        return TraceCheck(0.0, 0.0, None, "this needs PyTorch (the extra train)")
     from glassformer.glassbox.pytorch import check_logits
 
     return check_logits(forward, fed, recorder.arrays["logits"])
@@ -149,11 +149,11 @@ def _difference(explained: Explained, forward: ForwardPass, after: SearchTraces)
     plain = explained.forward(Edits())
     before = explained.searches(plain)
     fed, _ = explained.rows_of_answer(before.beam.answers[0])
-    one, other = plain.record(fed).arrays, forward.record(fed).arrays
+    arrays_before, arrays_after = plain.record(fed).arrays, forward.record(fed).arrays
     largest = {
-        name: float(np.abs(np.asarray(other[name], float) - np.asarray(array, float)).max(initial=0.0))
-        for name, array in one.items()
-        if np.shape(other[name]) == np.shape(array)
+        name: float(np.abs(np.asarray(arrays_after[name], float) - np.asarray(array, float)).max(initial=0.0))
+        for name, array in arrays_before.items()
+        if np.shape(arrays_after[name]) == np.shape(array)
     }
     return TraceDifference(_outputs(before.greedy, after.greedy), _outputs(before.beam, after.beam), largest)
 
@@ -175,7 +175,7 @@ def _evidence(
 
 
 def _largest(numbers: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-    """The positions of the `n` largest numbers, largest first; of equal ones the first."""
+    """The positions of the `n` largest numbers, largest first. Ties: the lowest position wins."""
     n = min(n, len(numbers))
     candidates = np.flatnonzero(numbers >= np.partition(numbers, -n)[-n])  # sorting all of a vocabulary takes longer
     return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
@@ -191,7 +191,7 @@ def _prediction(logits: NDArray[np.float64], target: int, pieces: Sequence[str])
 
 
 def _outputs(before: SearchTrace, after: SearchTrace) -> Outputs:
-    one, other = before.answers[0], after.answers[0]
-    tokens = [[*answer.ids, *([-1] if answer.finished else [])] for answer in (one, other)]
+    answer_before, answer_after = before.answers[0], after.answers[0]
+    tokens = [[*answer.ids, *([-1] if answer.finished else [])] for answer in (answer_before, answer_after)]
     pairs = enumerate(zip_longest(*tokens))
-    return Outputs(one, other, next((step for step, (left, right) in pairs if left != right), None))
+    return Outputs(answer_before, answer_after, next((step for step, (left, right) in pairs if left != right), None))

@@ -77,7 +77,7 @@ class HeadOff(Edit):
 
 @dataclass(frozen=True)
 class PartOff(Edit):
-    """The sublayers of a part: an "attention", the "feed-forward" of a layer, or all those of a "layer"."""
+    """The sublayers of a part: an "attention", the "feed-forward" of a layer, or all of a "layer"."""
 
     kind: str
     part: str
@@ -97,7 +97,7 @@ class SwitchOff(Edit):
 
 @dataclass(frozen=True)
 class SetRow(Edit):
-    """The attention weights of one head and row; a row of the decoder's self-attention has those up to itself."""
+    """The attention weights of one head and row; a row of the decoder's self-attention ends at itself."""
 
     part: str
     head: int
@@ -212,8 +212,8 @@ def parse_edit(text: str) -> Edit:
     """Parse an edit. Raises UsageError with the nearest form."""
     for pattern, make in _FORMS:
         if match := re.fullmatch(pattern, text.lstrip(), flags=re.DOTALL):
-            given = zip((field.name for field in fields(make)), match.groups(), strict=True)
-            return make(*(_READ.get(name, str)(part) for name, part in given))
+            parts = zip((field.name for field in fields(make)), match.groups(), strict=True)
+            return make(*(_READ.get(name, str)(part) for name, part in parts))
     raise UsageError(f"cannot read the edit {text[:80]!r}", hint=nearest(text, FORMS))
 
 
@@ -225,7 +225,7 @@ class Edits:
 
     @classmethod
     def of(cls, edits: Sequence[Edit | str]) -> Edits:
-        """Edits, where those given as text are parsed. Raises UsageError for text that is not an edit."""
+        """Return edits; texts are parsed. Raises UsageError for text that is not an edit."""
         if isinstance(edits, str):
             raise UsageError("the edits are not a list", got=quoted(edits), hint="edits=[edit]")
         return cls(tuple(parse_edit(edit) if isinstance(edit, str) else edit for edit in edits))
@@ -237,12 +237,12 @@ class Edits:
 
     @property
     def prefix(self) -> str:
-        """The forced prefix of the answer; of several the last."""
+        """The forced prefix of the answer; the last one wins."""
         return next((edit.text for edit in reversed(self.edits) if isinstance(edit, ForcePrefix)), "")
 
     @property
     def text(self) -> str | None:
-        """The text instead of the given one; of several the last."""
+        """The text that replaces the given one; the last one wins."""
         return next((edit.text for edit in reversed(self.edits) if isinstance(edit, SetText)), None)
 
     @property
@@ -285,8 +285,8 @@ class Edits:
     def quantity(self, full_name: str, value: Any, other: Mapping[str, Array], positions: Mapping[int, int]) -> Any:
         """The value of a noted quantity after the edits; the same object if no edit concerns it.
 
-        Patches are from `other`, the quantities of the text after its edits. `positions` are those of its source for
-        positions of the text before them.
+        Patches are from `other`, the quantities of the text after its edits. `positions` maps source positions of the
+        text before its edits to positions of the text after them.
         """
         name = full_name.removeprefix(GOLD)
         for edit in self.edits:
@@ -312,24 +312,24 @@ class Edits:
                     raise UsageError(f"there is no row {edit.row} in {edit.part!r}", expected=f"0 to {rows - 1}")
 
 
-def counterparts(ids: Sequence[int], others: Sequence[int]) -> dict[int, int]:
-    """The position in another text for each in one: the same, and where the lengths differ, from both ends.
+def counterparts(ids: Sequence[int], other_ids: Sequence[int]) -> dict[int, int]:
+    """Map positions of one text to another: the same position, or where lengths differ, counted from both ends.
 
-    From each end it is up to the first difference; what is between has no counterpart.
+    From each end this stops at the first difference; positions between have no counterpart.
     """
-    if len(ids) == len(others):
+    if len(ids) == len(other_ids):
         return dict(zip(range(len(ids)), range(len(ids)), strict=True))
-    n_shorter, shift = min(len(ids), len(others)), len(others) - len(ids)
-    first = next((i for i in range(n_shorter) if ids[i] != others[i]), n_shorter)
-    rest = n_shorter - first
-    last = next((i for i in range(rest) if ids[-1 - i] != others[-1 - i]), rest)
+    n_shorter, shift = min(len(ids), len(other_ids)), len(other_ids) - len(ids)
+    first = next((i for i in range(n_shorter) if ids[i] != other_ids[i]), n_shorter)
+    n_rest = n_shorter - first
+    last = next((i for i in range(n_rest) if ids[-1 - i] != other_ids[-1 - i]), n_rest)
     return {i: i for i in range(first)} | {i: i + shift for i in range(len(ids) - last, len(ids))}
 
 
 def _token_id(text: str, tokenizer: Tokenizer) -> int:
-    known = tokenizer.vocabulary.lookup(text)
-    if known is not None:
-        return known
+    ordinary_id = tokenizer.vocabulary.lookup(text)
+    if ordinary_id is not None:
+        return ordinary_id
     tokens = tokenizer.vocabulary.input_tokens
     if text in tokens:
         return tokenizer.vocabulary.input_ids[tokens.index(text)]

@@ -3,16 +3,16 @@
     weights = fit(rows of features, right)       `evaluation.calibration` puts them into the model file
     probability(weights, scores)                 of the best answer of a beam: see `inference.probability`
 
-"Right" is an exact match: the answer equals a target that the table has for its source. The probability is that of a
-logistic regression (Platt 1999) on two log-odds: of the answer against the others of the beam, which tell more than its
+"Right" is an exact match: the answer equals a target that the table has for its source. The probability comes from a
+logistic regression (Platt 1999) on two log-odds: of the answer against the rest of the beam, which tells more than its
 own probability (Hashimoto et al. 2022), and against all other texts. The square of the first is a third feature, unless
-its weight is negative: then an answer with large log-odds could be less probable than one with smaller ones. The
+its weight is negative: then an answer with large log-odds could be less probable than one with smaller log-odds. The
 weights shrink toward a prior, the first log-odds: where no held-out answer is wrong, an answer with a close rival is
 still uncertain.
 
-An answer to a text unlike the training (`text.seen`), or one that was cut off, is not of the kind that the regression
-was fitted on. Its probability is limited by the held-out answers of that kind: (right + 1) / (all + 2), Laplace's rule
-of succession, which is 1/2 where there are none.
+The regression is not fitted on answers to texts unlike the training (`text.seen`), nor on answers that were cut off.
+Their probability is limited by the held-out answers of the same kind: (right + 1) / (all + 2), Laplace's rule of
+succession, which is 1/2 where there are none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 def fit(rows: Floats, right: Floats) -> Floats:
-    """Return the weights of `features` [N 4] that `probability` takes: three if that of the square is negative."""
+    """Return the weights of `features` [N 4] for `probability`: three if the weight of the square is negative."""
     weights = regression(rows, right, PRIOR)
     return weights if weights[3] >= 0 else regression(rows[:, :3], right, PRIOR[:3])
 
@@ -104,6 +104,6 @@ def check_calibrated(
         hint = f"{command}, with at least {MIN_SOURCES} rows that were not trained on"
         raise UsageError(what, where=str(path), got="a model that is not calibrated", hint=hint)
     if calibration.num_beams != decoding.num_beams:
-        got, expected = (f"a beam of {one.num_beams}" for one in (decoding, calibration))
+        got, expected = (f"a beam of {settings.num_beams}" for settings in (decoding, calibration))
         hint = f"--beam {calibration.num_beams}, or {command} --beam {decoding.num_beams}"
         raise UsageError(what, where=str(path), got=got, expected=f"{expected}, that of the calibration", hint=hint)

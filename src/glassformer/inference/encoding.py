@@ -27,7 +27,7 @@ def encode_sources(
 
 
 def encode_prefix(prefix: str, where: str | None, tokenizer: Tokenizer) -> list[int]:
-    """Return the ids of the forced start of an answer. Raises TextError for one that no answer can have."""
+    """Return the ids of the forced start of an answer. Raises TextError for a start that no answer can have."""
     if unknown := tokenizer.unknown(prefix):
         raise TextError(
             "a prefix holds what the target vocabulary does not have, so that no answer can start with it",

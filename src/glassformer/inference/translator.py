@@ -63,7 +63,7 @@ class Translation:
 
     @property
     def from_lexicon(self) -> bool:
-        """Whether the answer is that of a lexicon and not of the model: a text without tokens."""
+        """Whether the answer is from a lexicon and not from the model: a text without tokens."""
         return bool(self.text) and not self.tokens
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class PairScore:
-    """The log-probability (nats) of a given target: the sum, and that of each target token, `<eos>` included.
+    """The log-probability (nats) of a given target: the sum, and each token's own, `<eos>` included.
 
     `unknown` lists what the vocabularies did not have in source and target, and is scored as `<unk>`.
     """
@@ -129,8 +129,8 @@ class Translator:
         engine: str = "auto",
     ) -> None:
         """Create a translator of model files that are already read; `load` reads them."""
-        for other in ensemble:
-            _check_same_vocabulary(model_file, other)
+        for member in ensemble:
+            _check_same_vocabulary(model_file, member)
         self.model_file = model_file
         self.model_files = each_model((model_file, *ensemble))
         self.n_models = len(self.model_files)
@@ -158,7 +158,7 @@ class Translator:
     ) -> Translator:
         """Read a model file, a run directory or a model of the hub (`hf://owner/name`).
 
-        `ensemble` names further models whose probabilities are averaged, as are those of the members of one file.
+        `ensemble` names further models; their probabilities are averaged, like those of the members of one file.
 
         `engine` is "numpy" (compiled where it can be) on a CPU in float32, and "torch" elsewhere ("auto"). Raises
         ModelFileError for a model that cannot be read or does not fit the others, and DeviceError, SettingsError or
@@ -166,9 +166,9 @@ class Translator:
         """
         from glassformer.storage.hub import local_model
 
-        others = [ModelFile.load(local_model(other)) for other in ensemble]
+        models = [ModelFile.load(local_model(member)) for member in ensemble]
         return cls(
-            ModelFile.load(local_model(path)), ensemble=others, device=device, precision=precision, engine=engine
+            ModelFile.load(local_model(path)), ensemble=models, device=device, precision=precision, engine=engine
         )
 
     @functools.cached_property
@@ -246,7 +246,7 @@ class Translator:
             calibration = None
 
         def keep(answers: Mapping[int, list[Hypothesis]]) -> None:
-            for i, (best, *others) in answers.items():
+            for i, (best, *further) in answers.items():
                 row, source = rows[i], sources[i]
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)
@@ -255,10 +255,10 @@ class Translator:
                 if unk_id in source:
                     about["unknown"] = tuple(self.source_tokenizer.unknown(texts[row]))
                 if calibration is not None:
-                    scores = [answer.score for answer in (best, *others)]
+                    scores = [answer.score for answer in (best, *further)]
                     limit = 1.0 if best.finished and not about["unlike"] else calibration.unusual_limit
                     about["probability"] = probability(calibration.weights, scores, limit)
-                results[row] = self._translation(best, alternatives=tuple(map(self._translation, others)), **about)
+                results[row] = self._translation(best, alternatives=tuple(map(self._translation, further)), **about)
             if progress:
                 progress(len(answers))
             check_time_limit()  # for engines that do not check it in each step
@@ -270,7 +270,7 @@ class Translator:
     def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
         """Return the source of each text.
 
-        Raises UsageError for what is no list of texts, UsageError or TextError for one without the inputs of the model.
+        Raises UsageError for what is not a list of texts, and UsageError or TextError for a text that lacks an input.
         """
         if isinstance(texts, str):
             raise UsageError("the texts to translate must be a list", got=quoted(texts), hint="translate([text])")
@@ -338,7 +338,7 @@ def _naming(names: Sequence[str]) -> Iterator[None]:
 
 
 def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
-    """Return the name of each text in errors. Raises UsageError when their number is not that of the texts."""
+    """Return the name of each text in errors. Raises UsageError for another number of names than of texts."""
     if where is None:
         return [f"row {row + 1}" for row in range(n_texts)]
     if isinstance(where, str) or len(where) != n_texts:
@@ -346,9 +346,9 @@ def _names(n_texts: int, where: Sequence[str] | None) -> Sequence[str]:
     return where
 
 
-def _check_same_vocabulary(one: ModelFile, other: ModelFile) -> None:
+def _check_same_vocabulary(model: ModelFile, member: ModelFile) -> None:
     for side in ("source_tokenizer", "target_tokenizer"):
-        if getattr(one, side).to_dict() != getattr(other, side).to_dict():
+        if getattr(model, side).to_dict() != getattr(member, side).to_dict():
             raise ModelFileError(
                 f"models of an ensemble must share their vocabularies; the {side.split('_')[0]} ones differ",
                 hint="train them from the same table and recipe, with different seeds",

@@ -4,7 +4,7 @@
         translator.translate(["1845-01-05"])             # in any thread
         await translator.atranslate(["1845-01-05"])      # in any coroutine
 
-One thread computes, in the order of arrival. While it computes, requests wait; those that search in the same way are
+One thread computes, in the order of arrival. While it computes, requests wait; requests for the same search are
 then put into one search. A text has the same answer in any search, so that callers do not notice each other.
 """
 
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False)
 class Request:
-    """Items to compute. Requests with the same `key` may be computed together; one without a key is computed alone.
+    """Items to compute. Requests with the same `key` may be computed together; without a key, a request is alone.
 
     `compute` returns one result for each item, of this request and of others with its key. `size` counts against
     BATCH_CHARACTERS.
@@ -66,7 +66,7 @@ class Batch:
 
 
 class Worker:
-    """One thread that computes requests in the order of their arrival, those with the same key together.
+    """One thread that computes requests in the order of their arrival, requests with the same key together.
 
     At most `waiting` requests wait while another one is computed; further ones get a BusyError. A request may wait for
     `seconds` (at least one), and take the same time to compute; None: without a limit. `on_batch` is called in the
@@ -139,7 +139,7 @@ class Worker:
         return result  # type: ignore[no-any-return]
 
     def abort(self) -> None:
-        """Refuse all requests: new ones, those that wait, and the current one at the next check of its time limit."""
+        """Refuse all requests: new ones, waiting ones, and the current one at the next check of its time limit."""
         with self._changed:
             self._is_closed = self._is_aborted = True
             while self._queue:
@@ -148,7 +148,7 @@ class Worker:
             self._changed.notify_all()
 
     def close(self, seconds: float | None = None) -> None:
-        """Refuse new requests and compute those that were accepted; abort after `seconds`, if there is a limit."""
+        """Refuse new requests and compute the accepted ones; abort after `seconds`, if there is a limit."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -252,7 +252,7 @@ def _stopping() -> BusyError:
 class BatchingTranslator:
     """A Translator for many threads and coroutines, whose requests are put into one search.
 
-    Answers are those of `translator.translate`. `worker` may be shared by several models, of which one computes at a
+    Answers are those of `translator.translate`. `worker` may be shared by several models; one of them computes at a
     time. It is closed with this translator; as a context manager, after all that was requested is computed.
     """
 
@@ -276,7 +276,7 @@ class BatchingTranslator:
         return await self.worker.aresult(self._submit(texts, decoding, options))
 
     def close(self, seconds: float | None = None) -> None:
-        """Refuse new requests, and compute those that were accepted, for at most `seconds` if that is given."""
+        """Refuse new requests, and compute the accepted ones, for at most `seconds` if that is given."""
         self.worker.close(seconds)
 
     def __enter__(self) -> Self:

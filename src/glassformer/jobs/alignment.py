@@ -21,7 +21,7 @@ from glassformer.storage.modelfile import ModelFile
 def align(translator: Translator, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
     """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
-    The attention is that of `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and `<pad>`
+    The attention is from `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and `<pad>`
     are not aligned. Alternatives are left as they are.
     """
     source, target = translator.source_tokenizer, translator.target_tokenizer
@@ -46,9 +46,9 @@ def align(translator: Translator, sources: Sequence[str], answers: Sequence[Tran
 def cross_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]) -> list[NDArray[Any]]:
     """Return [target tokens after `<bos>`, source tokens] of weights for each of the framed (source, target) ids.
 
-    They are those of the penultimate decoder layer (of the only one, where there is one), averaged over its heads: of
-    the layers of a Transformer, its average was found to follow alignments of people best (Garg et al. 2019, "Jointly
-    Learning to Align and Translate", section 4.1). With several models they are averaged too.
+    They are the weights of the penultimate decoder layer (or the only one), averaged over its heads: this layer's
+    average follows alignments by people best (Garg et al. 2019, "Jointly Learning to Align and Translate", section
+    4.1). With several models they are averaged too.
     """
     models = [
         ({name: array.astype(np.float64) for name, array in file.tensors.items()}, file.settings.model)
@@ -56,12 +56,12 @@ def cross_attention(files: Sequence[ModelFile], pairs: Sequence[tuple[Ids, Ids]]
     ]
 
     def mean(rows: Sequence[int]) -> NDArray[Any]:
-        return np.asarray(np.mean([_weights(*model, *pairs[rows[0]]) for model in models], axis=0))
+        return np.asarray(np.mean([_attention_weights(*model, *pairs[rows[0]]) for model in models], axis=0))
 
     return list(on_every_core(mean, [[row] for row in range(len(pairs))]))
 
 
-def _weights(weights: reference.Weights, model: ModelSettings, source: Ids, target: Ids) -> NDArray[Any]:
+def _attention_weights(weights: reference.Weights, model: ModelSettings, source: Ids, target: Ids) -> NDArray[Any]:
     noted: dict[str, NDArray[Any]] = {}
 
     def note(name: str, value: Any, *_made_of: Any) -> Any:

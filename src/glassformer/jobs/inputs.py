@@ -33,9 +33,9 @@ class JobInput:
     """What a job reads.
 
     `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns
-    that are passed through. `inputs` are those of a model with several. `others` are the columns of all but the first,
-    for plain lines their values; in the same way `prefix` is the column with the forced start of each answer, or the
-    start of all. `trained` are the columns of the training of the model.
+    that are passed through. `inputs` are the inputs of a model that has several; `others` are the columns of all but
+    the first, for plain lines their values. In the same way `prefix` is the column with the forced start of each
+    answer, or the start of all. `trained` are the columns of the training of the model.
     """
 
     source: str | BinaryIO
@@ -89,7 +89,7 @@ class JobInput:
         return self.column is None or self.data.bad_rows == "stop"
 
     def job_rows(self, opened: OpenRows, rows: Sequence[Row]) -> list[JobRow]:
-        """Return rows as those of a job; a blank or skipped row has empty cells.
+        """Return rows as rows of a job; a blank or skipped row has empty cells.
 
         Raises TableError for damaged rows that are not skipped.
         """
@@ -103,7 +103,7 @@ class JobInput:
                 cells = [row.cells[0], *self.others]
             source: Source = cells[0]
             if self.inputs:
-                source = {one.name: cell for one, cell in zip(self.inputs, cells, strict=False)}
+                source = {input_.name: cell for input_, cell in zip(self.inputs, cells, strict=False)}
             prefix = self.prefix or "" if self.column is None or self.prefix is None else cells[end]
             job_rows.append(JobRow(row.number, source, tuple(cells[start:end]), prefix))
         return job_rows

@@ -67,7 +67,7 @@ class Job:
     ) -> Iterator[JobProgress]:
         """Translate the rows; yield the progress when a chunk is written. The last one is complete.
 
-        `resumed` is that of an interrupted job; its rows are read and compared, and not translated again.
+        `resumed` is the progress of an interrupted job; its rows are read and compared, and not translated again.
         `on_count` is called with the number of rows that were answered, while a chunk is translated. Raises RunError
         when the job to resume is another one or its input begins otherwise, and when the output cannot be written.
         """
@@ -82,9 +82,9 @@ class Job:
                 self.output.append(self.layout.head(), progress)
             group = arriving_chunks if self.input.arrives else chunks
             parts = (self.input.job_rows(opened, chunk) for chunk in group(opened.rows))
-            found = self.workers(parts, self.search, on_count)
-            for rows, answers in stack.enter_context(closing(found)):
-                _add(digest, rows)
+            answered = self.workers(parts, self.search, on_count)
+            for rows, answers in stack.enter_context(closing(answered)):
+                _add_rows(digest, rows)
                 self.output.append(self.layout.encode(rows, answers), progress)
                 progress.add(rows, answers, digest.hexdigest())
                 self.output.save(progress)
@@ -92,11 +92,11 @@ class Job:
             self.output.finish(progress, self.layout)
 
     def _skip(self, opened: OpenRows, progress: JobProgress) -> hashlib._Hash:
-        """Read the rows that are done; return their SHA-256. Raises RunError when they are not those of before."""
+        """Read the rows that are done; return their SHA-256. Raises RunError when they are not the same as before."""
         digest, count = hashlib.sha256(), 0
         done = islice(opened.rows, progress.rows)
         while group := list(islice(done, GROUP)):
-            _add(digest, self.input.job_rows(opened, group))
+            _add_rows(digest, self.input.job_rows(opened, group))
             count += len(group)
         if progress.rows and (count, digest.hexdigest()) != (progress.rows, progress.digest):
             raise RunError(
@@ -109,7 +109,7 @@ class Job:
         return digest
 
 
-def _add(digest: hashlib._Hash, rows: Sequence[JobRow]) -> None:
+def _add_rows(digest: hashlib._Hash, rows: Sequence[JobRow]) -> None:
     for row in rows:
         digest.update(repr(row).encode())
 

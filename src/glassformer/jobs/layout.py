@@ -9,6 +9,7 @@ from typing import Any
 
 from glassformer.data.cells import Json, json_text
 from glassformer.data.delimited import csv_text
+from glassformer.data.digits import six_digits
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.errors import UsageError
@@ -27,8 +28,8 @@ _ONE_LINE = str.maketrans("\r\n", "  ")
 class OutputForm:
     """The form of the output.
 
-    `format` is lines, csv, tsv, jsonl or parquet. `full`: JSON Lines with all that is known of an answer. `kept` are
-    the names of the columns passed through, `answer` that of the answers. `header`: whether CSV and TSV begin with the
+    `format` is lines, csv, tsv, jsonl or parquet. `full`: JSON Lines with all that is known of an answer. `kept` names
+    the columns that are passed through, `answer` the column of answers. `header`: whether CSV and TSV begin with the
     names.
     """
 
@@ -43,13 +44,13 @@ class OutputForm:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns."""
-        return (*self.kept, self.answer, *self._more)
+        return (*self.kept, self.answer, *self._names_after_answer)
 
     @property
-    def _more(self) -> tuple[str, ...]:
+    def _names_after_answer(self) -> tuple[str, ...]:
         """The names of the columns after the answer."""
-        given = ((self.confidence, PROBABILITY), (self.alignments, ALIGNMENT))
-        return tuple(name for is_given, name in given if is_given)
+        columns = ((self.confidence, PROBABILITY), (self.alignments, ALIGNMENT))
+        return tuple(name for is_given, name in columns if is_given)
 
     def head(self) -> bytes:
         """Return what comes before the first row."""
@@ -70,36 +71,36 @@ class OutputForm:
         return _json_lines(dict(zip(self.names, cells, strict=True)) for cells in values)
 
     def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
-        kept = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
+        cells = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
         values = {PROBABILITY: answer.probability, ALIGNMENT: pharaoh(answer)}
-        return (*kept, answer.text, *(values[name] for name in self._more))
+        return (*cells, answer.text, *(values[name] for name in self._names_after_answer))
 
     def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
-        kept = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
-        return {"row": row.number, "source": row.source, **kept, **answer.to_json()}
+        cells = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
+        return {"row": row.number, "source": row.source, **cells, **answer.to_json()}
 
 
 def choose_format(out: Path | None, input_format: str, *, full: bool, columns: bool) -> str:
-    """Return the format of the output: that of the suffix of `out`, or that of the input.
+    """Return the format of the output, by the suffix of `out` or else by the format of the input.
 
     `full` means JSON Lines. `columns`: the output has more than the answers, as TSV where the input is plain lines;
     without that it is plain lines. Raises UsageError for formats that conflict.
     """
     if out is not None:
         compressed(b"", out)  # raises an error where its library is not installed
-    chosen = None if out is None else OF_SUFFIX.get(suffix_of(out))
+    output_format = None if out is None else OF_SUFFIX.get(suffix_of(out))
     if full:
-        if chosen not in (None, "jsonl"):
+        if output_format not in (None, "jsonl"):
             raise UsageError(
-                "--json and several answers are JSON Lines", got=f"the format {chosen}", hint="--out FILE.jsonl"
+                "--json and several answers are JSON Lines", got=f"the format {output_format}", hint="--out FILE.jsonl"
             )
         return "jsonl"
-    chosen = chosen or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
-    if chosen == "parquet" and out is not None and out.suffix.lower() in COMPRESSIONS:
+    output_format = output_format or (OF_INPUT.get(input_format, "tsv") if columns else "lines")
+    if output_format == "parquet" and out is not None and out.suffix.lower() in COMPRESSIONS:
         raise UsageError("Parquet is compressed by itself", where=str(out), hint=f"a name without {out.suffix}")
-    if chosen == "parquet" and out is None:
+    if output_format == "parquet" and out is None:
         raise UsageError("Parquet needs a file", hint="--out FILE.parquet, or --json")
-    return chosen
+    return output_format
 
 
 def free_name(kept: Sequence[str]) -> str:
@@ -122,7 +123,7 @@ def _delimited(form: str, rows: Iterable[Sequence[Any]]) -> bytes:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else repr(value)
+    return "" if value is None else value if isinstance(value, str) else repr(six_digits(value))
 
 
 def _as_text(cell: str) -> str:
@@ -131,7 +132,7 @@ def _as_text(cell: str) -> str:
 
 
 def _json_lines(values: Iterator[dict[str, Any]]) -> bytes:
-    return _encoded("".join(json_text(value) + "\n" for value in values))
+    return _encoded("".join(json_text(six_digits(value)) + "\n" for value in values))
 
 
 def _encoded(text: str) -> bytes:

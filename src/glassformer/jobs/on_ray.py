@@ -1,4 +1,4 @@
-"""The rows of a job as tasks of Ray, which puts them on the machines of a cluster and repeats those that die."""
+"""The rows of a job as tasks of Ray, which puts them on the machines of a cluster and repeats tasks that die."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class OnRay:
                     on_count(len(rows))
                 yield rows, answers
         finally:
-            for _, each in running:
-                ray.cancel(each, force=True)
+            for _, task in running:
+                ray.cancel(task, force=True)
 
 
 _Found = list[Translation] | GlassformerError
 
 
 class _Worker:
-    """What translates in a process of Ray: it is sent there once, and loads its models there once."""
+    """Translates in a process of Ray. It is sent there once, and loads its models there once."""
 
     def __init__(self, load: Callable[[Sequence[ModelFile]], Translator]) -> None:
         self._load = load
@@ -92,16 +92,16 @@ class _Worker:
 def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> list[Translation]:
     """Wait for the answers of a task. Raises its error."""
     try:
-        found: _Found = ray.get(task)
+        answers: _Found = ray.get(task)
     except ray.exceptions.RayError as error:
         raise RunError(
             f"the task of rows {rows[0].number:,} to {rows[-1].number:,} failed",
             got=str(error).strip().splitlines()[-1],
             hint="--resume continues, where the output is a file",
         ) from None
-    if isinstance(found, GlassformerError):
-        raise found
-    return found
+    if isinstance(answers, GlassformerError):
+        raise answers
+    return answers
 
 
 def load_ray() -> Any:

@@ -90,7 +90,7 @@ class FileOutput:
 
     @property
     def was_opened(self) -> bool:
-        """Whether this process had the part file open; its rows are otherwise those of another one."""
+        """Whether this process had the part file open; otherwise another process wrote its rows."""
         return self._file is not None
 
     def is_finished(self, progress: JobProgress) -> bool:

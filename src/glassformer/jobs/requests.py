@@ -38,11 +38,11 @@ def choose_input(
     features: Sequence[str] = (),
     data: dict[str, Any] | None = None,
     ledger: bool = False,
-    **more: Any,
+    **fields: Any,
 ) -> JobInput:
     """Return the input of a model: a table where a column is named, plain lines otherwise.
 
-    A model with several inputs takes its first column by the name that it has in the model. `data` and `more` are
+    A model with several inputs takes its first column by the name that it has in the model. `data` and `fields` are
     fields of DataSettings and of JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
@@ -65,7 +65,7 @@ def choose_input(
         others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
         data=DataSettings(**(data or {}), bad_rows="skip" if ledger else "stop"),
         trained=trained,
-        **more,
+        **fields,
     )
 
 
@@ -95,13 +95,13 @@ def job_output(file: FileOutput | None, out: Path | None, standard_output: Binar
 
 
 def choose_form(
-    given: JobInput, opened: OpenRows, out: Path | None, search: SearchOptions, *, full: bool
+    job_input: JobInput, opened: OpenRows, out: Path | None, search: SearchOptions, *, full: bool
 ) -> OutputForm:
-    """Return the form of the output: JSON Lines if `full`, or else that of `out` or of the input."""
-    form = choose_format(out, opened.format, full=full, columns=bool(given.keep) or search.alignments)
-    kept = opened.names[len(given.texts) :][: len(given.keep)]
-    header = opened.header or opened.format in (PLAIN, "parallel text")
-    layout = OutputForm(form, full, search.alignments, kept, free_name(kept), header, search.min_confidence is not None)
+    """Return the form of the output: JSON Lines if `full`, or else the form of `out` or of the input."""
+    form = choose_format(out, opened.format, full=full, columns=bool(job_input.keep) or search.alignments)
+    names = opened.names[len(job_input.texts) :][: len(job_input.keep)]
+    header, confidence = opened.header or opened.format in (PLAIN, "parallel text"), search.min_confidence is not None
+    layout = OutputForm(form, full, search.alignments, names, free_name(names), header, confidence)
     if len(set(layout.names)) < len(layout.names):
         what = "two columns of the output have the same name"
         raise UsageError(what, got=", ".join(layout.names), hint="leave one out of --keep")
@@ -128,12 +128,12 @@ def choose_search(
     must_match: str | None,
     choices: Path | None,
     lexicon: str | None,
-    **more: Any,
+    **options: Any,
 ) -> SearchOptions:
-    """Return how texts are translated; `lexicon` and `choices` are files, `more` arguments of `SearchOptions.of`."""
+    """Return how texts are translated; `lexicon` and `choices` are files, `options` are those of `SearchOptions.of`."""
     constraint = Constraint.of(must_match, None if choices is None else _lines(choices))
     answers = {} if lexicon is None else _read_lexicon(lexicon, models[0])
-    return SearchOptions.of(each_model(models), decoding, constraint=constraint, lexicon=answers, **more)
+    return SearchOptions.of(each_model(models), decoding, constraint=constraint, lexicon=answers, **options)
 
 
 def _lines(path: Path) -> list[str]:
@@ -148,7 +148,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
-    """Return the target of each source (in NFC) of a table of pairs; of several targets, the first.
+    """Return the target of each source (in NFC) of a table of pairs; the first of several targets.
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
     """
@@ -160,7 +160,7 @@ def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
 
 
 def make_job(
-    given: JobInput,
+    job_input: JobInput,
     opened: OpenRows,
     models: Sequence[ModelFile],
     search: SearchOptions,
@@ -172,13 +172,13 @@ def make_job(
 ) -> Job:
     """Return the job of these parts, on a device of this computer or of each process of a cluster."""
     # A job that writes a file can be resumed.
-    name = describe_job(models, search, layout, opened, given.prefix) if isinstance(output, FileOutput) else None
+    name = describe_job(models, search, layout, opened, job_input.prefix) if isinstance(output, FileOutput) else None
 
     def load(files: Sequence[ModelFile]) -> Translator:
         return Translator(files[0], ensemble=files[1:], device=device)
 
     if on is None:
-        return Job(given, here(load(models)), search, layout, output, name)
+        return Job(job_input, here(load(models)), search, layout, output, name)
     from glassformer.jobs.on_ray import OnRay
 
-    return Job(given, OnRay(load, models, int(device.startswith("cuda"))), search, layout, output, name)
+    return Job(job_input, OnRay(load, models, int(device.startswith("cuda"))), search, layout, output, name)

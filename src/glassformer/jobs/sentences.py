@@ -12,7 +12,7 @@ from glassformer.errors import MissingExtraError
 from glassformer.inference.translator import Translation
 
 LANGUAGE = "en"
-"""The abbreviations that the splitter knows are those of English; its marks of a sentence's end are of any script."""
+"""The splitter knows the abbreviations of English, and the marks of a sentence's end in any script."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
     for space, (left, right) in zip(spaces, pairwise(texts), strict=True):
         is_closed = not is_spaced and not space.strip(" ") and _is_wide(left, right)
         text += ("" if is_closed else space or " ") + right
-    known = [answer.probability for answer in answers if answer.probability is not None]
+    probabilities = [answer.probability for answer in answers if answer.probability is not None]
     return Translation(
         text=text,
         score=sum(answer.score for answer in answers),
@@ -65,7 +65,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         token_scores=tuple(chain.from_iterable(answer.token_scores for answer in answers)),
         finished=all(answer.finished for answer in answers),
         unknown=tuple(chain.from_iterable(answer.unknown for answer in answers)),
-        probability=math.prod(known) if len(known) == len(answers) else None,
+        probability=math.prod(probabilities) if len(probabilities) == len(answers) else None,
         unlike=next((answer.unlike for answer in answers if answer.unlike), ""),
         source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
         alignment=tuple(_joined_alignment(answers)),
@@ -75,7 +75,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
 def _is_wide(left: str, right: str) -> bool:
     """Whether `left` ends and `right` begins with a wide character, between which CSS (Text 3, 4.1.3) has no space.
 
-    Quotation marks around them do not count, because those of Latin script are in use with wide characters too.
+    Quotation marks around them do not count, because wide characters are used with Latin quotation marks too.
     """
     return all(_is_wide_at_start(characters) for characters in (reversed(left), right))
 

@@ -131,7 +131,7 @@ def translate_chunk(
     while True:
         owners = [row for row, sentences in parts.items() for _ in sentences.texts]
         flat = [text for sentences in parts.values() for text in sentences.texts]
-        starts = None  # the prefix of a text is that of its first sentence
+        starts = None  # the first sentence of a text has its prefix
         if prefixes is not None:
             starts = [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
         try:
@@ -170,7 +170,7 @@ def translate_chunk(
 
 
 def as_requested(answer: Translation, decoding: DecodingSettings, minimum: float = 0.0) -> Translation:
-    """Return an answer of all of the beam with as many answers as requested; below `minimum` it is left empty."""
+    """Return a beam's answer with the requested number of alternatives; an answer below `minimum` is left empty."""
     if answer.probability is None:  # an empty text, or one that was left out
         return answer
     changes: dict[str, Any] = {"alternatives": answer.alternatives[: decoding.num_return_sequences - 1]}
@@ -197,7 +197,7 @@ def _sources(
 
 
 def _split(source: str, *, has_inputs: bool) -> Sentences:
-    """Return the sentences of a text; with several inputs, those of the first, each with the other inputs."""
-    main, *others = source.split(UNIT_SEPARATOR) if has_inputs else [source]
+    """Return the sentences of a text; with several inputs, the first one's sentences, each with the other inputs."""
+    main, *features = source.split(UNIT_SEPARATOR) if has_inputs else [source]
     sentences = Sentences.of(main)
-    return replace(sentences, texts=tuple(compose([sentence, *others]) for sentence in sentences.texts))
+    return replace(sentences, texts=tuple(compose([sentence, *features]) for sentence in sentences.texts))

@@ -1,8 +1,8 @@
 """Departure: tokens of the source can be copied into the answer, by a copy mechanism after Gu et al. 2016 (CopyNet).
 
 The softmax is over the vocabulary and the positions of the source together (their equation 4), and the probability of a
-token is the sum of those of all its places. The score of a position is the scaled product of the decoder's hidden state
-and a key of the position: keys are linear, and there is no selective read. Axes as in `model`.
+token is the sum over all its places. The score of a position is the scaled product of the decoder's hidden state and a
+key of the position: keys are linear, and there is no selective read. Axes as in `model`.
 """
 
 from __future__ import annotations

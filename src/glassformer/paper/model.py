@@ -2,7 +2,7 @@
 
     3.2.1  attention             softmax(Q Kᵀ / sqrt(d_k)) V
     3.2.2  MultiHeadAttention    every head reads all of its inputs through its own projections
-    3.2.3  Padded, padded        who sees whom: a token of the source the source, of the target those before it
+    3.2.3  Padded, padded        who sees whom: source tokens see the source, target tokens see no later ones
     3.3    FeedForward           max(0, x W_1 + b_1) W_2 + b_2
     3.1    add_and_norm          LayerNorm(x + Dropout(Sublayer(x)))
     3.1    EncoderLayer, DecoderLayer
@@ -45,7 +45,7 @@ def attention(
 ) -> Float[Tensor, "B H T d_v"]:
     """Scaled dot-product attention (section 3.2.1, equation 1): softmax(Q Kᵀ / sqrt(d_k)) V.
 
-    A query attends to the keys that are visible to it. One without any gives zeros, never NaN.
+    A query attends to the keys that are visible to it. A query without a visible key gives zeros, never NaN.
     """
     scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[3])  # [B H T S]
     scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
@@ -54,7 +54,7 @@ def attention(
 
 
 class Visibility(Protocol):
-    """Who sees whom: the tokens that attend, and those that they may attend to."""
+    """Who sees whom: the tokens that attend, and the tokens that they may attend to."""
 
     @property
     def length(self) -> int:
@@ -133,7 +133,7 @@ class Visibilities(NamedTuple):
 
 
 def padded(source_visible: Bool[Tensor, "B S"], target_length: int) -> Visibilities:
-    """Section 3.2.3: all see the tokens of the source that are visible; a target position sees itself and those before.
+    """Section 3.2.3: all see the visible tokens of the source; a target position sees itself and earlier positions.
 
     Padding on the right of the target needs no mask: no token sees it.
     """
@@ -322,7 +322,7 @@ class Transformer(nn.Module):
         seen: Visibility,
         cross: Visibility,
     ) -> Float[Tensor, "*tokens D"]:
-        """Return the hidden states of all target positions."""
+        """Return the hidden state of each target position."""
         x = self._embed(target, self.target_embedding, self.target_positions, seen)
         for layer in self.decoder:
             x = layer(x, memory, seen, cross)

@@ -351,10 +351,10 @@ def add_copies(
     logits: Float[Array, "*N T V"], scores: Float[Array, "*N T S"], copied: Float[Array, "*N S"]
 ) -> Float[Array, "*N T V"]:
     """Departure (Gu et al. 2016): log(exp(logit) + Σ exp(score)) over the source positions that have the token."""
-    found, places = logits.copy(), (copied >= 0).nonzero()
+    with_copies, places = logits.copy(), (copied >= 0).nonzero()
     tokens = *places[:-1], copied[places].astype(int)
-    np.logaddexp.at(found.swapaxes(-1, -2), tokens, scores.swapaxes(-1, -2)[places])
-    return found
+    np.logaddexp.at(with_copies.swapaxes(-1, -2), tokens, scores.swapaxes(-1, -2)[places])
+    return with_copies
 
 
 def project(

@@ -6,6 +6,7 @@ The rules use the pairs alone, never names of data sets or languages.
 from __future__ import annotations
 
 import math
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ COMPOSED = 4  # minimum of composed characters for each of their parts, above wh
 CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
 CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
+ONE_FORM_WORDS = 0.25  # minimum of the fraction of target words that are in the source, in texts brought into one form
+SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several targets, in such a table
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
@@ -116,10 +119,10 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     n_symbols = _count_symbols(sampled, inputs)
     if inputs:
         sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
-    source, target = (_look([pair[side] for pair in sampled]) for side in (0, 1))
+    source, target = (_side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
     source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
-    chosen, choices = _choose_tokens(len(pairs), sampled, source, target)
-    kinds = fixed("tokens.source.kind", chosen[0]), fixed("tokens.target.kind", chosen[1])
+    advised, choices = _choose_tokens(len(pairs), sampled, source, target)
+    kinds = fixed("tokens.source.kind", advised[0]), fixed("tokens.target.kind", advised[1])
     kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
@@ -143,21 +146,21 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
     task = _TableTraits(len(pairs), kinds, lengths, is_open, is_narrow)
     choices += _choose_model(task)
-    if is_narrow and kinds == ("characters", "characters") and (common := _common(sampled)) > COMMON:
+    if is_narrow and kinds == ("characters", "characters") and (common := _common_fraction(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
         choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
     d_model = fixed("model.d_model", advised_width)
     choices += _choose_training(task, d_model, fixed)
-    choices.append(_choose_metric(task, target.words_per_text))
+    choices.append(_choose_metric(task, sampled, target))
     if task.is_prose:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
     return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
 
 
-def _fixed(given: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
+def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
     """Return a setting that the user fixed. One of a wrong type is ignored here; Settings raises its error."""
-    value: Any = given.get(setting)
+    value: Any = settings.get(setting)
     if isinstance(value, str):
         return value if value in get_args(TokenKind) else otherwise
     return value if type(value) is type(otherwise) and value > 0 else otherwise
@@ -169,10 +172,10 @@ def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
         return []
     learned = learn_inputs((pair.source for pair in pairs), inputs)
     rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
-    return [sum(len(one.symbols_of(cell)) for one, cell in row if one.kind == "feature") for row in rows]
+    return [sum(len(input_.symbols_of(cell)) for input_, cell in row if input_.kind == "feature") for row in rows]
 
 
-def _look(texts: Sequence[str]) -> _SideStatistics:
+def _side_statistics(texts: Sequence[str]) -> _SideStatistics:
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     parts = [unicodedata.normalize("NFD", text) for text in texts]
     n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
@@ -180,7 +183,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
     words = [text.split() for text in texts]
     counts = Counter(word for row in words for word in row)
     seen = {word for row in words[::2] for word in row}
-    others = [word for row in words[1::2] for word in row]
+    other_words = [word for row in words[1::2] for word in row]
     lengths = {
         "words": [len(row) for row in words],
         "characters": [len(text) for text in (parts if is_composed else composed)],
@@ -192,7 +195,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
         form="NFD" if is_composed else "NFC",
         why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
         n_types=len(counts),
-        unseen=sum(word not in seen for word in others) / max(1, len(others)),
+        unseen=sum(word not in seen for word in other_words) / max(1, len(other_words)),
         spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
         alphabet=frozenset().union(*texts),
         mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
@@ -201,7 +204,7 @@ def _look(texts: Sequence[str]) -> _SideStatistics:
 
 
 def _new_strings(texts: Sequence[str], form: Form) -> float:
-    """Estimate how probable a new string of four characters is: the fraction of those in one text (Good 1953)."""
+    """Estimate how probable a new string of four characters is: the fraction of strings in one text (Good 1953)."""
     counts: Counter[str] = Counter()
     for text in set(texts):
         start = unicodedata.normalize(form, text)[:MAX_STRING_CHARACTERS]
@@ -216,7 +219,7 @@ def _choose_tokens(
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
         reason = f"prose, but {n_rows:,} rows are too few to learn subwords from"
-        return ("characters", "characters"), _separate(("characters", reason), ("characters", reason))
+        return ("characters", "characters"), _two_vocabularies(("characters", reason), ("characters", reason))
     sides = []
     for side in (source, target):
         closed = f"{side.n_types:,} different words, a closed vocabulary"
@@ -226,14 +229,14 @@ def _choose_tokens(
             sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
         else:
             sides.append(("characters", "an open vocabulary"))
-    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied(pairs) > 0.1:
+    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied_fraction(pairs) > 0.1:
         sides[1] = ("characters", "character-level: the target words are parts of source words")
-    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over(pairs) > 0.1:
+    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over_fraction(pairs) > 0.1:
         sides[0] = ("characters", "character-level: the targets contain characters of the source words")
-    return (sides[0][0], sides[1][0]), _separate(*sides)
+    return (sides[0][0], sides[1][0]), _two_vocabularies(*sides)
 
 
-def _copied(pairs: Sequence[Pair]) -> float:
+def _copied_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
     n_words = n_copied = 0
     for source, target in pairs[:2000]:
@@ -244,7 +247,7 @@ def _copied(pairs: Sequence[Pair]) -> float:
     return n_copied / max(1, n_words)
 
 
-def _taken_over(pairs: Sequence[Pair]) -> float:
+def _taken_over_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of targets that contain four consecutive characters of a word of their source."""
     sampled = pairs[:2000]
     n_taken = 0
@@ -254,13 +257,13 @@ def _taken_over(pairs: Sequence[Pair]) -> float:
     return n_taken / max(1, len(sampled))
 
 
-def _common(pairs: Sequence[Pair]) -> float:
+def _common_fraction(pairs: Sequence[Pair]) -> float:
     """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
     n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
     return n_common / max(1, sum(len(target) for _, target in pairs))
 
 
-def _separate(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
+def _two_vocabularies(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
     return [
         Choice("tokens.source.kind", source[0], source[1]),
         Choice("tokens.target.kind", target[0], target[1]),
@@ -275,14 +278,14 @@ def _choose_subwords(n_rows: int, source: _SideStatistics, target: _SideStatisti
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
     shared = common >= 0.5
     reason = f"{source.words_per_text:.1f} and {target.words_per_text:.1f} words a text; an open vocabulary"
-    both = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
+    tying = "one matrix for source, target and output" if shared else "target embedding and output are one matrix"
     return [
         Choice("tokens.source.kind", "subwords", reason),
         Choice("tokens.target.kind", "subwords", reason),
         Choice("tokens.source.vocabulary_size", size, f"about one subword for every hundred of {n_words:,.0f} words"),
         Choice("tokens.target.vocabulary_size", size, "the same on both sides"),
         Choice("tokens.shared", shared, f"{common:.0%} of the characters occur on both sides"),
-        Choice("model.tied_embeddings", "all" if shared else "target", both),
+        Choice("model.tied_embeddings", "all" if shared else "target", tying),
     ]
 
 
@@ -362,7 +365,7 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     smoothing = 0.1 if is_prose or task.is_open or task.n_rows < FEW_ROWS else 0.0
     rate = 0.003 if is_prose else 0.0015
     epochs = f"about {advised / batches_an_epoch:.0f} epochs"
-    chosen = {
+    advice = {
         "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
         "steps": (advised, epochs + ("; an open vocabulary of character strings" if task.is_open else "")),
         "schedule": ("cosine", "the learning rate reaches zero at the last step"),
@@ -381,13 +384,38 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     }
     if "characters" in task.kinds and not smoothing:
         reason = "when every held-out answer stays right, more steps change little"
-        chosen["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
-    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in chosen.items()]
+        advice["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
+    return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]
 
 
-def _choose_metric(task: _TableTraits, target_words: float) -> Choice:
+def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStatistics) -> Choice:
     if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
-    if target_words < BLEU_WORDS:
-        return Choice("training.metric", "chrf", f"{target_words:.1f} words a target; BLEU counts sequences of four")
+    if reason := _one_form(pairs, target):
+        return Choice("training.metric", "exact_match", f"each source has one target, and {reason}")
+    if target.words_per_text < BLEU_WORDS:
+        words = f"{target.words_per_text:.1f} words a target"
+        return Choice("training.metric", "chrf", f"{words}; BLEU counts sequences of four")
     return Choice("training.metric", "bleu", "prose has many right answers")
+
+
+def _one_form(pairs: Sequence[Pair], target: _SideStatistics) -> str:
+    """Return in words why an answer is right or wrong, though it has many words: texts brought into one form; or ""."""
+    targets: dict[str, set[str]] = {}
+    for pair in pairs:
+        targets.setdefault(pair.source, set()).add(pair.target)
+    if sum(len(texts) > 1 for texts in targets.values()) > SEVERAL_TARGETS * len(targets):
+        return ""
+    if target.n_types <= CLOSED_TYPES:
+        return f"targets have {target.n_types:,} different words"
+    n_words = n_taken = 0
+    for pair in pairs:
+        source, words = set(_bare_words(pair.source)), _bare_words(pair.target)
+        n_words, n_taken = n_words + len(words), n_taken + sum(word in source for word in words)
+    share = n_taken / max(1, n_words)
+    return f"{share:.0%} of its words are in the source" if share >= ONE_FORM_WORDS else ""
+
+
+def _bare_words(text: str) -> list[str]:
+    """Return the words of a text without case, and without punctuation at their ends."""
+    return [word.strip(string.punctuation) for word in text.casefold().split()]

@@ -59,7 +59,7 @@ class Demo:
         return plan(self.table, run.path, overrides=overrides, resume=resume, overwrite=not resume)
 
 
-def _check_origin(path: Path, is_own: bool) -> None:
-    if not is_own:
+def _check_origin(path: Path, is_of_demo: bool) -> None:
+    if not is_of_demo:
         what = "this file or run was not made by the demo; nothing was written"
         raise RunError(what, where=str(path), hint="choose another --out")

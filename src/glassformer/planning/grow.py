@@ -16,12 +16,12 @@ N_NAMED = 10
 
 
 def grow_model(start: ModelFile, source: Tokenizer, target: Tokenizer) -> ModelFile:
-    """Return the model with the tokenizers that `text.grow_both` made of its own.
+    """Return the model with the larger tokenizers of `text.grow_both`.
 
     The row of a new token, in an embedding or in the output layer, is the mean of the rows of all ordinary tokens
     (Hewitt 2021, Initializing New Word Embeddings for Pretrained Language Models). Logits of old tokens are unchanged.
-    A new one has the mean of their logits, which is never the largest: the model answers as before until it is trained,
-    but for new tokens that a copy mechanism copies.
+    A new token has the mean of their logits, which is never the largest: the model answers as before until it is
+    trained, except for new tokens that a copy mechanism copies.
     """
     if (source, target) == (start.source_tokenizer, start.target_tokenizer):
         return start

@@ -18,8 +18,8 @@ def check_training_fits(
 ) -> None:
     """Raise DeviceError for a model or a batch that the device cannot hold in training.
 
-    `sizes` are those of the vocabularies, `n_tokens` the tokens of the longer side of all rows. Of a batch only the
-    output of each layer is counted, for a quarter of its tokens, because padding counts against its size.
+    `sizes` are sizes of vocabularies, `n_tokens` the tokens of the longer side of all rows. A batch counts
+    with the output of each layer only, for a quarter of its tokens, because padding counts against its size.
     """
     model, training = settings.model, settings.training
     n_parameters = count_parameters(model, *sizes)

@@ -40,9 +40,9 @@ def notices_of(planned: Plan) -> Iterator[Notice]:
         counts, unk_id = prepared.data.counts(side), tokenizer.vocabulary.unk_id
         if unk_id is not None and counts[unk_id]:
             text = f"{counts[unk_id]:,} of {sum(counts):,} {side} tokens to train on are not in the vocabulary"
-            which = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
-            named = f": {which}" if which and tokenizer.settings.kind != "words" else ""
-            yield Notice("unknown tokens", f"{text}, and become <unk>{named}", table.path)
+            characters = unknown_text(tokenizer, (getattr(pair, side) for pair in table.pairs))
+            named_characters = f": {characters}" if characters and tokenizer.settings.kind != "words" else ""
+            yield Notice("unknown tokens", f"{text}, and become <unk>{named_characters}", table.path)
         if text := _unknown_held_out(prepared, side, tokenizer):
             yield Notice("unknown held-out", text, table.path if valid is None else valid.path)
     if text := prepared.data.short_limit(prepared.settings.decoding.max_new_tokens):

@@ -47,8 +47,8 @@ SET_BY_USER = "set by you"
 class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
-    `resumed` is what a run of one model that is resumed continues from; `members` is the number of models. `decided`
-    are the notices about these decisions (`notices_of` has those about the tables, too).
+    `resumed` is what a resumed run of one model continues from; `members` is the number of models. `decided` are the
+    notices about these decisions (`notices_of` adds notices about the tables).
     """
 
     settings: Settings
@@ -65,6 +65,11 @@ class Plan:
     members: int = 1
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The reason of each choice, by the full name of its setting."""
+        return {choice.setting: choice.reason for choice in self.choices}
 
 
 def plan(
@@ -83,9 +88,9 @@ def plan(
 
     `overrides` are settings over what is advised, nested or by full name (`{"training.steps": 500}`), or complete
     Settings. `valid` replaces the held-out rows; `test` is evaluated on at the end. `init` is a model whose weights,
-    tokenizers and shape are the start, of a file with members the first one; characters or words that it lacks are
-    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe, of which
-    `overrides` can change `planning.resume.CHANGEABLE`. A run without a checkpoint begins again, with its recipe.
+    tokenizers and shape are the start (in a file with members, the first one); characters or words that it lacks are
+    added to its vocabulary. `resume` continues the run in `out` with the same pairs and its own recipe; `overrides` can
+    change `planning.resume.CHANGEABLE` in it. A run without a checkpoint begins again, with its recipe.
     `members` are resumed with the settings that they were begun with.
 
     Under `torchrun` every process decides for itself, and all must agree. After a restart the run is resumed from its
@@ -101,17 +106,17 @@ def plan(
         resume = processes.from_first(resume or directory.resume.exists())
         init, overwrite = (None, False) if resume else (init, True)
     if isinstance(overrides, Settings):  # over which nothing is advised
-        complete, given = overrides, overrides.model_dump(exclude_unset=True)
+        complete, fixed = overrides, overrides.model_dump(exclude_unset=True)
     else:  # an error before a long table is read
-        complete, given = None, check_settings(nested(overrides or {}))
+        complete, fixed = None, check_settings(nested(overrides or {}))
 
     def decide() -> Plan:
         if resume:
-            beginning = begin_again(directory, given, members, processes, replaces=init is not None or overwrite)
+            beginning = begin_again(directory, fixed, members, processes, replaces=init is not None or overwrite)
         else:
             if processes.is_first:
                 directory.check_free(overwrite=overwrite)
-            beginning = Beginning(given, complete, init, overwrite=overwrite)
+            beginning = Beginning(fixed, complete, init, overwrite=overwrite)
         return _decide(directory, beginning, processes, pairs=pairs, valid=valid, test=test, members=members)
 
     return decide() if processes.count == 1 else processes.agree(decide, _digest)
@@ -130,11 +135,11 @@ def _decide(
     """Read the tables, settle the settings, and prepare the rows of a run."""
     start = None if beginning.init is None else ModelFile.load(local_model(beginning.init))
     settled = _settled_by(start, beginning)
-    table, given = _read_table(pairs, merge(beginning.given, settled), start)
-    data = DataSettings(**given.get("data", {}))
+    table, overrides = _read_table(pairs, merge(beginning.overrides, settled), start)
+    data = DataSettings(**overrides.get("data", {}))
     valid_table = None if valid is None else read_like(table, valid, data)
     test_table = None if test is None else read_like(table, test, data)
-    settings, choices = _settings(table, beginning, given, settled)
+    settings, choices = _settings(table, beginning, overrides, settled)
     check_training_fits(settings, "cpu")  # before rows are prepared for it
     if beginning.resumed is not None:
         saved = beginning.resumed.saved
@@ -192,25 +197,25 @@ def _digest(planned: Plan) -> dict[str, str]:
 
 
 def _settings(
-    table: Table, beginning: Beginning, given: Mapping[str, Any], settled: Mapping[str, Any]
+    table: Table, beginning: Beginning, overrides: Mapping[str, Any], settled: Mapping[str, Any]
 ) -> tuple[Settings, tuple[Choice, ...]]:
-    """Return the settings of a run, and the choices of those that are advised from its table."""
+    """Return the settings of a run, and the choices that are advised from its table."""
     if beginning.resumed is not None:
-        return Settings(**given), ()
+        return Settings(**overrides), ()
     if beginning.complete is not None:
-        return Settings(**merge(beginning.complete.model_dump(), settled, {"data": given.get("data", {})})), ()
-    advice = advise(table.pairs, given, table.inputs)
-    choices = _choices(advice.choices, given, has_start=bool(settled))
-    return Settings(**merge(advice.settings, given)), tuple(choices)
+        return Settings(**merge(beginning.complete.model_dump(), settled, {"data": overrides.get("data", {})})), ()
+    advice = advise(table.pairs, overrides, table.inputs)
+    choices = _choices(advice.choices, overrides, has_start=bool(settled))
+    return Settings(**merge(advice.settings, overrides)), tuple(choices)
 
 
 def _settled_by(start: ModelFile | None, beginning: Beginning) -> dict[str, Any]:
-    """The tokens and the shape of the model to start from. Raises UsageError when others were given."""
+    """The tokens and the shape of the model to start from. Raises UsageError when other ones are set."""
     if start is None:
         return {}
     settled = start.settings.model_dump(include={"tokens", "model"})
     for section, settings in settled.items():
-        if merge(settings, beginning.given.get(section, {})) != settings:
+        if merge(settings, beginning.overrides.get(section, {})) != settings:
             what = f"the model to start from has other settings in {section!r}, which cannot change"
             hint = f"leave out every setting {section}.…, or train without init"
             raise UsageError(what, where=str(beginning.init), hint=hint)
@@ -222,15 +227,15 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> Tokenizers | None:
     if start is None:
         return None
     inputs = start.source_tokenizer.inputs
-    if [one.kind for one in inputs] != [one.kind for one in table.inputs]:
+    if [input_.kind for input_ in inputs] != [input_.kind for input_ in table.inputs]:
         what, got, expected = "the model has other inputs than the table", listed(table.inputs), listed(inputs)
         raise UsageError(what, where=table.path, got=got or "one text", expected=expected or "one text")
     return start.source_tokenizer, start.target_tokenizer
 
 
-def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
+def _choices(advised: Iterable[Choice], overrides: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
     """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
-    values = flat(given)
+    values = flat(overrides)
     choices = []
     for choice in advised:
         if has_start and choice.setting.startswith(("tokens.", "model.")):
@@ -240,26 +245,26 @@ def _choices(advised: Iterable[Choice], given: Mapping[str, Any], *, has_start: 
             choices.append(Choice(choice.setting, values.pop(choice.setting), reason, set_by_user=True))
         else:
             choices.append(choice)
-    rest = {} if has_start else values
-    return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in rest.items()]
+    fixed = {} if has_start else values
+    return choices + [Choice(name, value, SET_BY_USER, set_by_user=True) for name, value in fixed.items()]
 
 
 # Tables
 
 
-def _read_table(pairs: Given, given: dict[str, Any], start: ModelFile | None) -> tuple[Table, dict[str, Any]]:
+def _read_table(pairs: Given, overrides: dict[str, Any], start: ModelFile | None) -> tuple[Table, dict[str, Any]]:
     """Read and clean the table to train on, and return the settings with the columns of a model to start from.
 
     Tables to validate or test on are never cleaned.
     """
-    data = DataSettings(**given.get("data", {}))
+    data = DataSettings(**overrides.get("data", {}))
     if start is None:
-        return clean(read_given(pairs, data), data), given
-    chosen = {name: value for name, value in given.get("data", {}).items() if value not in (None, (), [])}
-    data = settings_of_model(start.source_tokenizer.inputs, start.data.columns, chosen)
+        return clean(read_given(pairs, data), data), overrides
+    fields = {name: value for name, value in overrides.get("data", {}).items() if value not in (None, (), [])}
+    data = settings_of_model(start.source_tokenizer.inputs, start.data.columns, fields)
     table = clean(read_given(pairs, data, start.data.columns), data)
     columns = {} if table.taken is None else settings_of(table.taken)
-    return table, {**given, "data": {**data.model_dump(exclude_unset=True), **columns}}
+    return table, {**overrides, "data": {**data.model_dump(exclude_unset=True), **columns}}
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:

@@ -1,7 +1,7 @@
-"""What is decided before a run is resumed: that its tables, recipe and settings are the same, but for a few.
+"""What is decided before a run is resumed: that its tables, recipe and settings are the same, except a few settings.
 
-Other tables are refused. Other versions and numbers of processes are allowed, and named: sums are then rounded in
-another order, and several processes draw other numbers for dropout.
+Other tables are refused. Other versions and numbers of processes are allowed, and named in a notice: sums are then
+rounded in another order, and several processes draw other numbers for dropout.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Beginning:
-    """From what a run begins, or goes on.
+    """What a run begins with, or continues from.
 
-    `given` are settings over what is advised; with `complete`, all settings, nothing is. `init` is the model to start
-    from, `resumed` what a run of one model continues from.
+    `overrides` are settings over what is advised; with `complete`, all settings, nothing is. `init` is the model to
+    start from, `resumed` what a run of one model continues from.
     """
 
-    given: Mapping[str, Any]
+    overrides: Mapping[str, Any]
     complete: Settings | None = None
     init: str | Path | None = None
     overwrite: bool = False
@@ -66,7 +66,7 @@ class Beginning:
 
 
 def begin_again(
-    directory: RunDirectory, given: Mapping[str, Any], members: int, processes: Processes, *, replaces: bool
+    directory: RunDirectory, overrides: Mapping[str, Any], members: int, processes: Processes, *, replaces: bool
 ) -> Beginning:
     """Decide how the run in a directory goes on, with the settings that are given now.
 
@@ -76,14 +76,14 @@ def begin_again(
     """
     _check_resume(directory, members, replaces=replaces)
     if members > 1:
-        settings = _settings_of_members(directory, given)
+        settings = _settings_of_members(directory, overrides)
         return Beginning(settings.model_dump(), settings, init_of(directory.recipe), is_resumed=True)
     if is_before_first(directory):
-        settings = Settings(**merge(recipe_of_run(directory.recipe).model_dump(), given))
+        settings = Settings(**merge(recipe_of_run(directory.recipe).model_dump(), overrides))
         notice = Notice("no checkpoint", BEGINS_AGAIN, str(directory.path))
         init = init_of(directory.recipe)
         return Beginning(settings.model_dump(), settings, init, overwrite=True, is_resumed=True, notices=(notice,))
-    resumed = resume_run(directory, given, processes)
+    resumed = resume_run(directory, overrides, processes)
     return Beginning(resumed.settings.model_dump(), is_resumed=True, resumed=resumed, notices=resumed.notices)
 
 
@@ -100,24 +100,24 @@ def _check_resume(directory: RunDirectory, members: int, *, replaces: bool) -> N
         raise UsageError(what, where=str(directory.path), hint=hint)
 
 
-def _settings_of_members(directory: RunDirectory, given: Mapping[str, Any]) -> Settings:
-    """Return the settings that members were begun with. Raises UsageError for changes of them."""
+def _settings_of_members(directory: RunDirectory, overrides: Mapping[str, Any]) -> Settings:
+    """Return the settings that members were begun with. Raises UsageError for changes."""
     before = recipe_of_run(directory.recipe)
-    if changed := differences(before, Settings(**merge(before.model_dump(), given))):
+    if changed := differences(before, Settings(**merge(before.model_dump(), overrides))):
         what = "the settings of members cannot change when they are resumed"
         where, hint = str(directory.recipe), "leave them out, or start again: --overwrite"
         raise UsageError(what, where=where, hint=hint, **got_and_expected(changed))
     return before
 
 
-def resume_run(directory: RunDirectory, given: Mapping[str, Any], processes: Processes) -> Resumed:
+def resume_run(directory: RunDirectory, overrides: Mapping[str, Any], processes: Processes) -> Resumed:
     """Decide how a run continues, with the settings that are given now.
 
     Raises RunError when its recipe was edited, UsageError for a given setting that cannot change.
     """
     directory.check_resumable()
     saved = read_resume(directory.resume)
-    step, before, after = saved.position.step, saved.settings, Settings(**merge(saved.settings.model_dump(), given))
+    step, before, after = saved.position.step, saved.settings, Settings(**merge(saved.settings.model_dump(), overrides))
     changed = differences(before, after)
     if fixed := {name: values for name, values in changed.items() if name not in CHANGEABLE}:
         what = "only steps, minutes, patience and precision can change when a run is resumed"
@@ -187,7 +187,7 @@ def describe_environment(saved: Mapping[str, str], now: Mapping[str, str]) -> st
 
 
 def check_tables(saved: SavedRun, table: Table, valid: Table | None, path: Path) -> None:
-    """Raise RunError when a table is not that of the run whose checkpoint is at `path`."""
+    """Raise RunError when a table is not the table of the run whose checkpoint is at `path`."""
     before, now = saved.data, tables_of(table, valid)
     if before.get("fingerprint") == now["fingerprint"]:
         return
@@ -212,9 +212,22 @@ def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
 _INIT = "# Starts from the model: "
 
 
-def recipe_of(settings: Settings, init: Path | None = None) -> str:
-    """Return the recipe of a run as TOML, with a comment at the top: the model to start from."""
-    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml()
+def recipe_of(settings: Settings, init: Path | None = None, reasons: Mapping[str, str] | None = None) -> str:
+    """Return the recipe of a run as TOML, with the model to start from and the reasons of settings as comments."""
+    return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml(reasons)
+
+
+def reasons_in(recipe: Path, settings: Settings) -> dict[str, str]:
+    """Return the reasons that a recipe has for settings, by full name, of those whose values are still the same."""
+    text = recipe.read_text(encoding="utf-8")
+    before, section, reasons = recipe_of_run(recipe), "", dict[str, str]()
+    for line in text.splitlines():
+        key, _, value = line.partition(" = ")
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif not line.startswith("#") and "  # " in value:
+            reasons[f"{section}.{key}"] = value.rpartition("  # ")[2]
+    return {name: reason for name, reason in reasons.items() if name not in differences(before, settings)}
 
 
 def init_of(recipe: Path) -> str | None:

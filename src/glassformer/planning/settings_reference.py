@@ -16,7 +16,7 @@ SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusive
 
 @dataclass(frozen=True)
 class SettingInfo:
-    """The reference of one setting. `limits` are those of JSON Schema, by name; a `default` of None means unset."""
+    """The reference of one setting. `limits` are limits of JSON Schema, by name; a `default` of None means unset."""
 
     name: str
     description: str

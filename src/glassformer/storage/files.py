@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +69,7 @@ def name_also(file: Path, other: Path) -> None:
 
 def _temporary(file: Path) -> Path:
     """Return a new name in the folder of `file`, short enough where that of `file` is."""
-    return file.with_name(f".{secrets.token_hex(4)}.part")
+    return file.with_name(f".{os.urandom(4).hex()}.part")
 
 
 def write_text(path: Path, text: str) -> None:

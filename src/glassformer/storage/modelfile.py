@@ -12,6 +12,7 @@ import base64
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -212,12 +213,21 @@ def find_model(path: str | Path) -> Path:
             return path
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
-    raise ModelFileError(
-        "the model does not exist",
-        where=str(path),
-        expected="a .safetensors model file or a run directory",
-        hint="train one: glassformer train TABLE --out RUN",
-    )
+    import difflib
+
+    hint, expected = "train one: glassformer train TABLE --out RUN", "a .safetensors model file or a run directory"
+    if close := difflib.get_close_matches(path.name, _models_in(path.parent), n=1, cutoff=0.5):
+        hint = f"did you mean {path.parent / close[0]}?"
+    raise ModelFileError("the model does not exist", where=str(path), expected=expected, hint=hint)
+
+
+def _models_in(folder: Path) -> list[str]:
+    """Return the names of the runs and model files in a folder; none where it cannot be read."""
+    with suppress(OSError, ValueError):
+        return [
+            one.name for one in folder.iterdir() if one.suffix == ".safetensors" or RunDirectory(one).model.is_file()
+        ]
+    return []
 
 
 # Members

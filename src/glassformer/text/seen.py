@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.text.new_strings import FACTOR, PROBES, first_new
+from glassformer.text.segmenters import MARK
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_N = 4
@@ -98,5 +99,14 @@ class Seen:
         vocabulary, kind = tokenizer.vocabulary, tokenizer.settings.kind
         begins, ends = new[0] == vocabulary.bos_id, new[-1] == vocabulary.eos_id
         verb = ("is" if ends else "begins with") if begins else "ends with" if ends else "has"
-        tokens = tokenizer.tokens(new[begins : len(new) - ends])
-        return f"no text of the training {verb} “{('' if kind in ('characters', 'bytes') else ' ').join(tokens)}”"
+        start = next(at for at in range(len(ids)) if tuple(ids[at : at + len(new)]) == tuple(new))
+        tokens, start, end = tokenizer.tokens(ids), start + begins, start + len(new) - ends
+        if kind in ("subwords", "sentencepiece"):  # whole words
+            while start > 0 and ids[start - 1] != vocabulary.bos_id and not tokens[start].startswith(MARK):
+                start -= 1
+            while end < len(ids) - 1 and not tokens[end].startswith(MARK):
+                end += 1
+            named = "".join(tokens[start:end]).replace(MARK, " ").strip()
+        else:
+            named = ("" if kind in ("characters", "bytes") else " ").join(tokens[start:end])
+        return f"no text of the training {verb} “{named}”"

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from glassformer.evaluation.metrics import exact_matches
 
+IMPROVING = 0.05  # minimum fraction by which the loss of a training that is still improving fell in its last half
+
 
 @dataclass(frozen=True)
 class Event:
@@ -100,13 +102,17 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Validated(Event):
-    """A validation: the plain loss in nats per token, and the metric of free-running translation."""
+    """A validation: the plain loss in nats per token, and the metric of free-running translation.
+
+    `samples` are answers to the same sources each time, `wrong` the first wrong ones.
+    """
 
     loss: float
     metric: str
     value: float
     best: bool
     samples: tuple[Sample, ...]
+    wrong: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,8 @@ class Finished(Event):
     """The run is done: `path` is the model, `reason` says why training ended, `chosen` which weights the model has.
 
     `calibrated` is the number of held-out sources that the probability of answers is calibrated on; 0: it is not.
+    `answers` is the number of answers that `value` is measured on; 0 for a loss. `loss_fell` is the fraction by which
+    the loss fell in the last half of the steps (`history.loss_fell`); None if that is not known.
     """
 
     reason: str
@@ -136,3 +144,11 @@ class Finished(Event):
     value: float
     path: Path
     calibrated: int = 0
+    answers: int = 0
+    loss_fell: float | None = None
+
+    @property
+    def is_improving(self) -> bool:
+        """Whether more training would help: some answers are not right, and the loss was falling."""
+        is_right = self.metric == "exact_match" and self.value == 1
+        return not is_right and self.loss_fell is not None and self.loss_fell >= IMPROVING

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,27 @@ def read_history(path: Path) -> list[HistoryEvent]:
             raise unreadable("history", where, reprlib.repr(fields), "a JSON object")
         events.append(HistoryEvent(number, fields))
     return events
+
+
+def loss_fell(path: Path) -> float | None:
+    """Return the fraction by which the loss fell in the last half of the steps; None: there are too few events.
+
+    It is that of validations, or with too few of them that of progress. Other events are skipped, and so is a history
+    that cannot be read.
+    """
+    losses: dict[str, dict[int, float]] = {"validated": {}, "progress": {}}  # the last one at a step: it may go back
+    with contextlib.suppress(RunError):
+        for event in read_history(path):
+            match event.fields:
+                case {"event": "validated" | "progress" as kind, "step": int(step), "loss": float(loss)}:
+                    losses[kind][step] = loss
+    return next((fall for fall in map(_fall, losses.values()) if fall is not None), None)
+
+
+def _fall(losses: Mapping[int, float]) -> float | None:
+    last = max(losses, default=0)
+    middle = max((step for step in losses if 2 * step <= last), default=None)
+    return None if middle is None or losses[middle] <= 0 else 1 - losses[last] / losses[middle]
 
 
 def unreadable(name: str, where: str, got: str, expected: str | None = None) -> RunError:

@@ -36,6 +36,7 @@ from glassformer.training.events import (
     Stopped,
     Validated,
 )
+from glassformer.training.history import loss_fell
 from glassformer.training.meter import Meter
 from glassformer.training.output import Output, best_model, calibrate_held_out, kept_weights
 from glassformer.training.recovery import MAX_SKIPPED, diverged, restore
@@ -87,7 +88,7 @@ class Run:
         self.settings, self.processes = planned.settings, planned.processes
         self.device = device_of(planned, device)
         init = planned.start.path if planned.start else None
-        self.output = Output(self.directory, self.prepared, init, writes=self.processes.is_first)
+        self.output = Output(self.directory, self.prepared, init, planned.reasons, writes=self.processes.is_first)
         self.updater = first_updater(planned, self.device)
         self.model = self.updater.model
         self.position = self.updater.position
@@ -241,7 +242,7 @@ class Run:
         if training.patience_when_right and position.right >= training.patience_when_right:
             return f"every answer was right in {position.right} validations, and the loss no longer falls"
         if training.max_minutes and position.seconds >= 60 * training.max_minutes:
-            return f"training.max_minutes = {training.max_minutes:g} is reached"
+            return f"stopped by training.max_minutes = {training.max_minutes:g}"
         return None
 
     def update(self, batches: Sequence[NDArray[np.int64]]) -> Update:
@@ -298,6 +299,7 @@ class Run:
             measured.value,
             best,
             measured.samples,
+            measured.wrong,
         )
 
     def _finish(self, reason: str) -> Finished:
@@ -313,9 +315,17 @@ class Run:
         assert metrics.value is not None
         assert metrics.chosen is not None
         metric, path = self.validator.metric, directory.model
-        calibrated = 0 if calibration is None else calibration.sources
         finished = Finished(
-            position.step, position.seconds, reason, metrics.chosen, metric, metrics.value, path, calibrated
+            position.step,
+            position.seconds,
+            reason,
+            metrics.chosen,
+            metric,
+            metrics.value,
+            path,
+            calibrated=0 if calibration is None else calibration.sources,
+            answers=metrics.n_sources or 0,
+            loss_fell=self._from_first(lambda: loss_fell(directory.history)),
         )
         self.output.card(finished)
         return finished

@@ -78,7 +78,7 @@ class Members:
             raise UsageError("each member reads its tables itself", got="a table that is not a file", hint="save it")
         self.planned, self.device, self._resume = planned, device, resume
         init = None if planned.start is None else planned.start.path
-        self._output = Output(planned.directory, planned.prepared, init, writes=True)
+        self._output = Output(planned.directory, planned.prepared, init, planned.reasons, writes=True)
         self.seeds = [planned.settings.training.seed + i for i in range(planned.members)]
         self.finished: Finished | None = None
         self._words = ["train", str(pairs), "--resume", "--device", device, "--quiet"]
@@ -148,7 +148,7 @@ class Members:
             changes = {"training": {"seed": seed}, "data": {"split_seed": settings.split_seed}}
             own = Settings(**merge(settings.model_dump(), changes))
             run.path.mkdir(parents=True, exist_ok=True)
-            write_text(run.recipe, recipe_of(own, self._output.init))
+            write_text(run.recipe, recipe_of(own, self._output.init, self._output.reasons))
         self._n_read[seed] = run.history.read_bytes().rfind(b"\n") + 1 if run.history.exists() else 0
         self._processes[seed] = subprocess.Popen(
             [sys.executable, "-c", COMMAND, *self._words, "--out", str(run.path)],
@@ -195,6 +195,7 @@ class Members:
             value=math.nan if metrics.value is None else metrics.value,
             path=directory.model,
             calibrated=0 if calibration is None else calibration.sources,
+            answers=metrics.n_sources or 0,
         )
         self._output.card(finished)
         return finished

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from glassformer.evaluation.calibration import calibrate
 from glassformer.evaluation.metrics import group_by_source
 from glassformer.inference.confidence import MIN_SOURCES
 from glassformer.inference.translator import Translator
-from glassformer.planning.resume import recipe_of
+from glassformer.planning.resume import reasons_in, recipe_of
 from glassformer.storage.checkpoints import read_resume
 from glassformer.storage.container import Arrays
 from glassformer.storage.files import name_also, write_text
@@ -29,13 +29,22 @@ from glassformer.training.events import Event, Finished
 class Output:
     """The files of a run. Every method of one that does not write (`writes`) does nothing.
 
-    `init` is the model that the run starts from, if any.
+    `init` is the model that the run starts from, if any; `reasons` are those of its settings, by full name.
 
     Nothing is written when the directory was moved away or taken by another process: RunError.
     """
 
-    def __init__(self, directory: RunDirectory, prepared: Prepared, init: Path | None = None, *, writes: bool) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        prepared: Prepared,
+        init: Path | None = None,
+        reasons: Mapping[str, str] | None = None,
+        *,
+        writes: bool,
+    ) -> None:
         self.directory, self.prepared, self.init, self.writes = directory, prepared, init, writes
+        self.reasons = reasons or {}
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -78,12 +87,14 @@ class Output:
             else:
                 self.directory.create(overwrite=overwrite)
             if not self.directory.recipe.exists():
-                write_text(self.directory.recipe, recipe_of(self.prepared.settings, self.init))
+                write_text(self.directory.recipe, recipe_of(self.prepared.settings, self.init, self.reasons))
 
     def changed_recipe(self) -> None:
         """Write the recipe of changed settings. Without the card, the weights are chosen again at the end."""
         if self.writes:
-            write_text(self.directory.recipe, recipe_of(self.prepared.settings))
+            recipe, settings = self.directory.recipe, self.prepared.settings
+            reasons = reasons_in(recipe, settings) if recipe.exists() else {}
+            write_text(recipe, recipe_of(settings, reasons=reasons))
             self.directory.card.unlink(missing_ok=True)
 
     def data(self) -> None:

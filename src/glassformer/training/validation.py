@@ -52,6 +52,12 @@ class Measurement:
     errors: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def wrong(self) -> tuple[Sample, ...]:
+        """The first wrong answers."""
+        first = self.errors.get("examples", [])[:N_SAMPLES]
+        return tuple(Sample(one["source"], one["gold"], one["answer"]) for one in first)
+
+    @property
     def is_right(self) -> bool:
         """Whether every answer is right; not where only samples were translated, for the metric "loss"."""
         return self.errors.get("rows", 0) > N_SAMPLES and not self.errors["wrong"]

@@ -280,7 +280,7 @@ def test_without_the_library_the_error_is_the_command_that_installs_it(monkeypat
     monkeypatch.setattr(patterns.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError) as caught:
         translator().translate(SOURCES, must_match="[ab]")
-    assert caught.value.hint == "pip install 'glassformer[constraints]'"
+    assert caught.value.hint == "pip install '.[constraints]' in the folder that has pyproject.toml"
     assert translator().translate(["ab"], choices=["a"])[0].text == "a"
 
 

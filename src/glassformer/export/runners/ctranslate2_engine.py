@@ -36,17 +36,17 @@ class Engine:
         The library spreads the probability of suppressed tokens over all others. So nothing is suppressed at first;
         only a source with a forbidden token in its answers is searched again without them, and scored anew.
         """
-        named = [[f"s{token}" for token in source] for source in sources]
-        found = self.translate(named, num_beams)
+        source_names = [[f"s{token}" for token in source] for source in sources]
+        beams = self.translate(source_names, num_beams)
         forbidden = set(self.search["forbidden_ids"])
-        again = [i for i, answers in enumerate(found) if any(forbidden & set(ids) for ids, _ in answers)]
+        again = [i for i, answers in enumerate(beams) if any(forbidden & set(ids) for ids, _ in answers)]
         if again:
             suppressed = [[str(token)] for token in sorted(forbidden)]
-            searched = self.translate([named[i] for i in again], num_beams, suppress_sequences=suppressed)
+            searched = self.translate([source_names[i] for i in again], num_beams, suppress_sequences=suppressed)
             for i, answers in zip(again, searched):
-                found[i] = [(ids, self.score(named[i], ids)) for ids, _ in answers]
+                beams[i] = [(ids, self.score(source_names[i], ids)) for ids, _ in answers]
         alpha = self.search["length_alpha"]
-        candidates = ([ranked(ids, score, self.eos_id, alpha) for ids, score in answers] for answers in found)
+        candidates = ([ranked(ids, score, self.eos_id, alpha) for ids, score in answers] for answers in beams)
         return [best_of(list(answers)) for answers in candidates]
 
     def translate(
@@ -68,8 +68,8 @@ class Engine:
             **options,
         )
         return [
-            [([int(n) for n in names], score) for names, score in zip(one.hypotheses, one.scores) if score > NO_SCORE]
-            for one in results
+            [([int(n) for n in names], score) for names, score in zip(beam.hypotheses, beam.scores) if score > NO_SCORE]
+            for beam in results
         ]
 
     def score(self, source: list[str], ids: list[int]) -> float:

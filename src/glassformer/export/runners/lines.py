@@ -50,17 +50,17 @@ def penalty(length: int, alpha: float) -> float:
 
 
 def ranked(ids: list[int], score: float, eos_id: int, alpha: float) -> Answer:
-    """Return the answer of ids, the last of which is <eos> where it was reached."""
+    """Return the answer of ids; the last one is <eos> where it was reached."""
     finished = ids[-1:] == [eos_id]
     return Answer(ids[: len(ids) - finished], score, score / penalty(max(1, len(ids)), alpha), finished)
 
 
 def best_of(answers: Sequence[Answer]) -> Answer:
-    """Return the best of a beam; of equal ones a finished one. Raises InputError where there is none."""
+    """Return the best of a beam. Ties: a finished answer wins. Raises InputError where there is none."""
     if not answers:
         raise InputError(NOT_FINITE)
-    best = max(answers, key=lambda one: (one.rank_score, one.finished))
-    return best._replace(others=[one.score for one in answers if one is not best])
+    best = max(answers, key=lambda answer: (answer.rank_score, answer.finished))
+    return best._replace(others=[answer.score for answer in answers if answer is not best])
 
 
 class Engine(Protocol):
@@ -145,25 +145,25 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
 def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False) -> list[Answer]:
     """Return the answer to each row."""
     sources = [row.ids for row in rows if row.ids]
-    found = iter(engine.answer(sources, num_beams, all_answers=all_answers) if engine else ())
-    return [next(found) if row.ids else Answer() for row in rows]
+    answers = iter(engine.answer(sources, num_beams, all_answers=all_answers) if engine else ())
+    return [next(answers) if row.ids else Answer() for row in rows]
 
 
 def notes(rows: Sequence[Row], answers: Sequence[Answer]) -> Iterator[str]:
     """Yield what `glassformer translate` says: unknown tokens, answers without an end, rows that were left empty."""
     unknown = Counter(token for row in rows for token in row.unknown)
     if total := unknown.total():
-        named = ", ".join(f"{token!r} ({count:,})" for token, count in unknown.most_common(NAMED))
+        tokens = ", ".join(f"{token!r} ({count:,})" for token, count in unknown.most_common(NAMED))
         n_lines = counted(sum(bool(row.unknown) for row in rows), "line")
-        yield f"{counted(total, 'unknown token')} in {n_lines} {was(total)} read as <unk>: {named}"
+        yield f"{counted(total, 'unknown token')} in {n_lines} {was(total)} read as <unk>: {tokens}"
     unfinished = [str(i) for i, answer in enumerate(answers, 1) if not answer.finished]
     if n := len(unfinished):
         lines = ", ".join(unfinished[:NAMED]) + (", …" if n > NAMED else "")
         yield f"{counted(n, 'answer')} {was(n)} cut off at the maximum number of tokens, in lines {lines}"
     left_out = [f"row {i} ({row.left_out})" for i, row in enumerate(rows, 1) if row.left_out]
     if n := len(left_out):
-        more = f" and {n - NAMED:,} more" if n > NAMED else ""
-        yield f"{counted(n, 'row')} {was(n)} left empty: {', '.join(left_out[:NAMED])}{more}"
+        further = f" and {n - NAMED:,} more" if n > NAMED else ""
+        yield f"{counted(n, 'row')} {was(n)} left empty: {', '.join(left_out[:NAMED])}{further}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -36,10 +36,10 @@ class Engine:
             onnxruntime.InferenceSession(HERE / f"{name}.onnx", session, ["CPUExecutionProvider"])
             for name in ("encoder", "decoder")
         )
-        inputs = [one for one in self.decoder.get_inputs() if one.name.startswith("past_")]
-        self.cache = {one.name: (one.shape[1], 0, one.shape[3]) for one in inputs}  # past_key_0 [P H t d_k], …
+        inputs = [past for past in self.decoder.get_inputs() if past.name.startswith("past_")]
+        self.cache = {past.name: (past.shape[1], 0, past.shape[3]) for past in inputs}  # past_key_0 [P H t d_k], …
         parts = [name.removeprefix("past_") for name in self.cache]
-        self.memory = [one.name for one in self.encoder.get_outputs()]
+        self.memory = [tensor.name for tensor in self.encoder.get_outputs()]
         self.outputs = ["log_probs", *(f"present_{part}" for part in parts)]
         self.search, self.bos_id, self.eos_id = export.search, export.target.bos_id, export.target.eos_id
 
@@ -76,8 +76,8 @@ class Engine:
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         n_best = num_beams if all_answers else 1
         with ThreadPoolExecutor(self.threads) as pool:
-            found = pool.map(lambda batch: self.beam_search([sources[i] for i in batch], num_beams, n_best), batches)
-            answers = dict(zip(chain(*batches), chain(*found), strict=True))
+            beams = pool.map(lambda batch: self.beam_search([sources[i] for i in batch], num_beams, n_best), batches)
+            answers = dict(zip(chain(*batches), chain(*beams), strict=True))
         return [answers[i] for i in range(len(sources))]
 
     def beam_search(self, sources: Sequence[Sequence[int]], num_beams: int, n_best: int) -> list[Answer]:
@@ -86,7 +86,7 @@ class Engine:
         The search of a sentence ends when no live hypothesis can be one of its `n_best`, even at the maximum length.
         """
         longest, n = self.search["max_new_tokens"], len(sources)
-        found: list[list[Answer]] = [[] for _ in range(n)]
+        finished: list[list[Answer]] = [[] for _ in range(n)]
         alive, stay = np.arange(n), np.ones(n, bool)
         ids: Any = np.zeros((n, 1, 0), np.int64)  # of live hypotheses [N K t]
         scores: Any = np.zeros((n, 1))
@@ -96,16 +96,16 @@ class Engine:
             log_probs, cache = self.step(last, rows, memory, cache)
             log_probs[..., self.search["forbidden_ids"]] = -np.inf
             parents, tokens, scores = extend(log_probs, scores, num_beams)
-            slots = stay * [num_beams - len(found[i]) for i in alive]
+            slots = stay * [num_beams - len(finished[i]) for i in alive]
             scores[np.arange(scores.shape[1]) >= slots[:, None]] = -np.inf
             if np.isnan(scores).any():
                 raise InputError(NOT_FINITE)
             ids = np.concatenate([ids[np.arange(len(ids))[:, None], parents], tokens[..., None]], 2)
             for line, slot in np.argwhere((tokens == self.eos_id) & (scores > -np.inf)):
-                found[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
+                finished[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
             scores[tokens == self.eos_id] = -np.inf
             bounds = scores.max(1) / penalty(longest, self.search["length_alpha"])
-            stay = np.array([bound > nth_rank(found[i], n_best) for bound, i in zip(bounds, alive, strict=True)])
+            stay = np.array([bound > nth_rank(finished[i], n_best) for bound, i in zip(bounds, alive, strict=True)])
             if time + 1 == longest or not stay.any():
                 break
             rows, last = parents + np.arange(len(alive))[:, None] * last.shape[1], tokens
@@ -113,10 +113,10 @@ class Engine:
                 alive, ids, scores, rows, last = (array[stay] for array in (alive, ids, scores, rows, last))
                 memory, stay = {name: array[stay] for name, array in memory.items()}, stay[stay]
         for line, slot in np.argwhere(scores > -np.inf):  # cut off at the maximum length
-            found[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
-        if not all(found):
+            finished[alive[line]].append(self.ranked(ids[line, slot], scores[line, slot]))
+        if not all(finished):
             raise InputError(NOT_FINITE)
-        return [best_of(answers) for answers in found]
+        return [best_of(answers) for answers in finished]
 
     def ranked(self, ids: Any, score: float) -> Answer:
         return ranked(ids.tolist(), float(score), self.eos_id, self.search["length_alpha"])
@@ -124,13 +124,13 @@ class Engine:
 
 def nth_rank(answers: Sequence[Answer], n: int) -> float:
     """Return the n-th largest rank score; -inf where there are fewer."""
-    return sorted((one.rank_score for one in answers), reverse=True)[n - 1] if len(answers) >= n else -np.inf
+    return sorted((answer.rank_score for answer in answers), reverse=True)[n - 1] if len(answers) >= n else -np.inf
 
 
 def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
     """Return the C best extensions of each sentence, best first: hypothesis, token and score, each [N C].
 
-    NaN is first. Of equal ones that of the lower hypothesis is first, then that of the lower token.
+    NaN is first. Ties: the lower hypothesis wins, then the lower token.
     """
     totals = (scores[:, :, None] + log_probs).reshape(len(scores), -1)  # [N K·V]
     n = min(num_beams, totals.shape[1])
@@ -139,6 +139,6 @@ def extend(log_probs: Any, scores: Any, num_beams: int) -> tuple[Any, Any, Any]:
 
 
 def largest(numbers: Any, n: int) -> Any:
-    """Return the positions of the n largest numbers: sorted backward, so that of equal ones the first is the last."""
+    """Return the positions of the n largest numbers, largest first. Ties: the lowest position wins."""
     near = np.flatnonzero(~(numbers < np.partition(numbers, -n)[-n]))[::-1]
     return near[np.argsort(numbers[near], kind="stable")[: -n - 1 : -1]]

@@ -28,12 +28,12 @@ class Inputs:
 
     def __init__(self, saved: list[dict[str, Any]], tokenizer: Tokenizer) -> None:
         self.inputs, self.tokenizer = saved, tokenizer
-        self.names = [one["name"] for one in saved]
+        self.names = [input_["name"] for input_ in saved]
         keys: list[tuple[str, str | None]] = []
-        for one in saved:
-            is_text = one["kind"] == "text"
-            keys += [(one["name"], None)] if is_text and one is not saved[0] else []
-            keys += [(one["name"], symbol) for symbol in one["symbols"]]
+        for input_ in saved:
+            is_text = input_["kind"] == "text"
+            keys += [(input_["name"], None)] if is_text and input_ is not saved[0] else []
+            keys += [(input_["name"], symbol) for symbol in input_["symbols"]]
         self.ids = {key: tokenizer.size + i for i, key in enumerate(keys)}
 
     def read_line(self, line: str) -> str:
@@ -44,50 +44,50 @@ class Inputs:
             raise InputError(f"expected {len(self.inputs)} cells between tabs ({names}), got {len(cells)}")
         return self.compose(cells) if line.strip() else ""
 
-    def read_json(self, given: Any) -> str:
+    def read_json(self, cells: Any) -> str:
         """Return the source of an object with a string for each input."""
-        if not isinstance(given, dict) or not all(isinstance(cell, str | None) for cell in given.values()):
+        if not isinstance(cells, dict) or not all(isinstance(cell, str | None) for cell in cells.values()):
             raise InputError(f"expected a JSON object with a string for each of {', '.join(self.names)}")
-        for name in given:
+        for name in cells:
             if name not in self.names:
                 raise InputError(f"no input is called {name!r}")
         for name in self.names:
-            if given.get(name) is None:
+            if cells.get(name) is None:
                 raise LeftOutError(f"the input {name!r} is missing")
-        return self.compose([given[name] for name in self.names])
+        return self.compose([cells[name] for name in self.names])
 
     def compose(self, cells: list[str]) -> str:
         """Return the source of cells, which is empty when all texts are."""
-        texts = [cell for cell, one in zip(cells, self.inputs) if one["kind"] == "text"]
+        texts = [cell for cell, input_ in zip(cells, self.inputs) if input_["kind"] == "text"]
         if not "".join(texts).strip():
             return ""
-        for cell, one in zip(cells, self.inputs):
+        for cell, input_ in zip(cells, self.inputs):
             if SEPARATOR in cell:
-                raise LeftOutError(f"the input {one['name']!r} contains U+001F")
-            if not (cell if one["kind"] == "text" else cell.strip(NO_SYMBOL)).strip():
-                raise LeftOutError(f"the {one['kind']} {one['name']!r} is empty")
+                raise LeftOutError(f"the input {input_['name']!r} contains U+001F")
+            if not (cell if input_["kind"] == "text" else cell.strip(NO_SYMBOL)).strip():
+                raise LeftOutError(f"the {input_['kind']} {input_['name']!r} is empty")
         return SEPARATOR.join(cells)
 
     def encode(self, source: str) -> tuple[list[int], list[str]]:
-        """Return the ids of a source and what the vocabulary lacks, as those of a text: symbols in their written form.
+        """Return the ids of a source and what the vocabulary lacks, as for a text; symbols are in their written form.
 
         Raises InputError for what it lacks where it has no <unk>.
         """
         ids: list[int] = []
         unknown: list[str] = []
-        for one, cell in zip(self.inputs, source.split(SEPARATOR)):
-            if one["kind"] == "text":
-                ids += [self.ids[one["name"], None]] if one is not self.inputs[0] else []
+        for input_, cell in zip(self.inputs, source.split(SEPARATOR)):
+            if input_["kind"] == "text":
+                ids += [self.ids[input_["name"], None]] if input_ is not self.inputs[0] else []
                 text_ids, parts = self.tokenizer.encode(cell)
                 ids, unknown = ids + text_ids, unknown + parts
                 continue
-            for symbol in self.symbols_of(cell, one["cut"]):
-                token = self.ids.get((one["name"], symbol))
+            for symbol in self.symbols_of(cell, input_["cut"]):
+                token = self.ids.get((input_["name"], symbol))
                 if token is None:
-                    unknown.append(f"<{one['name']}={symbol}>")
+                    unknown.append(f"<{input_['name']}={symbol}>")
                     token = self.tokenizer.unk_id
                 if token is None:
-                    raise InputError(f"the symbol {symbol!r} of {one['name']!r} is not in the vocabulary")
+                    raise InputError(f"the symbol {symbol!r} of {input_['name']!r} is not in the vocabulary")
                 ids.append(token)
         return ids, unknown
 
@@ -113,8 +113,8 @@ class Export:
         """Return why the probability that an answer is right is not known; "" if it is."""
         if not self.calibration:
             return "the model is not calibrated; glassformer calibrate does it, then export it again"
-        known = self.calibration["num_beams"]
-        return "" if num_beams == known else f"the model is calibrated for --beam {known}, not {num_beams}"
+        calibrated = self.calibration["num_beams"]
+        return "" if num_beams == calibrated else f"the model is calibrated for --beam {calibrated}, not {num_beams}"
 
     def is_unlike(self, ids: Sequence[int]) -> bool:
         """Whether a framed source is unlike all that the model was trained on; False if that is unknown."""
@@ -124,18 +124,18 @@ class Export:
         return is_long or first_new(ids, self.seen["n"], base64.b64decode(self.seen["bits"])) is not None
 
     def read(self, line: str, *, as_json: bool) -> str:
-        """Return the source of a line: text, with `as_json` a JSON string; of several inputs, cells or an object."""
+        """Return the source of a line: text, with `as_json` a JSON string; for several inputs, cells or an object."""
         if not as_json:
             return self.inputs.read_line(line) if self.inputs else line
         try:
-            given = json.loads(line)
+            value = json.loads(line)
         except ValueError:
-            given = None
+            value = None
         if self.inputs:
-            return self.inputs.read_json(given)
-        if not isinstance(given, str):
+            return self.inputs.read_json(value)
+        if not isinstance(value, str):
             raise InputError("expected a JSON string")
-        return given
+        return value
 
     def encode(self, source: str) -> tuple[list[int], list[str]]:
         """Return the ids, framed by <bos>, where the model has it, and <eos>, and what the vocabulary lacks.

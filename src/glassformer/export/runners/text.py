@@ -62,8 +62,8 @@ class Tokenizer:
         lacking = [i for i, piece in enumerate(pieces) if piece not in self.ids]
         if lacking and self.unk_id is None:
             piece = pieces[lacking[0]]
-            named = f"word {piece!r}" if self.kind == "words" else f"character {piece[0]!r}"
-            raise InputError(f"the {named} is not in the vocabulary, which has no <unk>")
+            what = f"word {piece!r}" if self.kind == "words" else f"character {piece[0]!r}"
+            raise InputError(f"the {what} is not in the vocabulary, which has no <unk>")
         spans = self.segmenter.spans(text) if lacking else []
         unknown = [text[slice(*spans[i])] for i in lacking]
         return [self.ids.get(piece, self.unk_id) for piece in pieces], unknown

@@ -1,4 +1,4 @@
-"""Answers that are allowed: those that match a pattern, or one of several choices."""
+"""The answers that are allowed: texts that match a pattern, or one of several choices."""
 
 from glassformer.inference.allowed.constraint import UNMATCHED, Constraint, options_of
 

@@ -21,7 +21,7 @@ UNMATCHED = "no answer that is allowed starts with the prefix, within the maximu
 
 @dataclass(frozen=True)
 class Constraint:
-    """What an answer must be: a text that matches `pattern` as a whole, or one of `choices`."""
+    """What an answer must be: a text that matches the whole `pattern`, or one of `choices`."""
 
     pattern: str | None = None
     choices: tuple[str, ...] = ()
@@ -51,9 +51,9 @@ class Constraint:
     ) -> tuple[Guide, list[list[int]], set[int]]:
         """Return the guide of answers of at most `longest` tokens, the tokens to force, and the numbers of UNMATCHED.
 
-        `prefixes` are the starts of the answers and `forced` their tokens (nothing: none has one). Choices are those
-        that start with a prefix: its own tokens need not be those of the choice. Raises UsageError or TextError where
-        nothing is allowed, or a choice can never be an answer.
+        `prefixes` are the starts of the answers and `forced` their tokens (empty: no answer has one). A choice must
+        start with the text of the prefix; its tokens may be others. Raises UsageError or TextError where nothing is
+        allowed, or a choice can never be an answer.
         """
         if self.pattern is None:
             forced = []
@@ -84,7 +84,7 @@ def options_of(constraint: Constraint | None) -> dict[str, Any]:
 def _choices_after(
     prefixes: Sequence[str], choices: tuple[str, ...], tokenizer: Tokenizer, longest: int
 ) -> tuple[TokenTable, list[int]]:
-    """Return the automaton of the tokens of choices, and the state for each prefix: of the choices that start so."""
+    """Return the automaton of the tokens of choices, and for each prefix the state of choices that start with it."""
     encoded = _encoded(choices, tokenizer, longest)
     texts = sorted(encoded)
     transitions: dict[tuple[int, int], int] = {}
@@ -128,10 +128,10 @@ def _encoded(choices: tuple[str, ...], tokenizer: Tokenizer, longest: int) -> di
             impossible[number] = f"{len(encoded[text])} tokens; answers have at most {longest}"
     if impossible:
         reasons = [f"{quoted(shortened(choices[at - 1]))}, number {at}: {why}" for at, why in impossible.items()]
-        more = f" and {len(reasons) - 5:,} more" if len(reasons) > 5 else ""
+        further = f" and {len(reasons) - 5:,} more" if len(reasons) > 5 else ""
         raise TextError(
             f"{len(impossible):,} of {len(choices):,} choices can never be an answer",
-            got="; ".join(reasons[:5]) + more,
+            got="; ".join(reasons[:5]) + further,
             hint="leave them out",
         )
     return encoded

@@ -1,10 +1,9 @@
 r"""A pattern as an automaton over the tokens of a vocabulary, by outlines-core, the library of an extra.
 
 A text matches as in `re.fullmatch`. The pattern of the automaton is ` (?:PATTERN)\z`: with `\z`, an alternative that
-matches early (`a|ab`) does not end the match, and the state after the space is that of an answer that begins. Where
-tokens carry the space before a word (words, subwords), the text of an answer is that of its tokens without a space at
-its start. Such an answer begins with a token with a space, in the state before the space, or with one without, in the
-state after it.
+matches early (`a|ab`) does not end the match, and the state after the space is the start of an answer. Where tokens
+carry the space before a word (words, subwords), the text of an answer is the text of its tokens without a first space.
+Such an answer begins in the state before the space, with a token that has one, or in the state after it, with another.
 """
 
 from __future__ import annotations
@@ -78,9 +77,9 @@ def table_of_pattern(pattern: str, tokenizer: Tokenizer, longest: int) -> tuple[
             hint="give the possible answers as choices, or train with NFC",
         )
     added, vocabulary = tokenizer.added(), tokenizer.vocabulary
-    for more in ([SPACE], range(256)):  # all bytes where a text that begins to match cannot be continued
+    for extra_bytes in ([SPACE], range(256)):  # all bytes where a text that begins to match cannot be continued
         check_time_limit()
-        graph = _Graph.of(pattern, added, len(vocabulary), more)
+        graph = _Graph.of(pattern, added, len(vocabulary), extra_bytes)
         if graph is None:
             continue
         graph = graph.spaced(added, len(vocabulary), tokenizer.settings.kind)
@@ -101,7 +100,7 @@ def table_of_pattern(pattern: str, tokenizer: Tokenizer, longest: int) -> tuple[
 class _Graph:
     """The automaton of a pattern: `transitions` [E, 3] of state, token, next state, states from 0.
 
-    Tokens from the size of the vocabulary on are single bytes, of which no answer is made.
+    Tokens from the size of the vocabulary on are single bytes, which no answer has.
     """
 
     transitions: NDArray[np.int64]
@@ -110,22 +109,22 @@ class _Graph:
     n_states: int
 
     @classmethod
-    def of(cls, pattern: str, added: Mapping[int, bytes], n_tokens: int, more: Sequence[int]) -> _Graph | None:
-        """Make the automaton with the bytes `more` as tokens. None: there is a state without a next token."""
-        found = _run(
+    def of(cls, pattern: str, added: Mapping[int, bytes], n_tokens: int, extra_bytes: Sequence[int]) -> _Graph | None:
+        """Make the automaton with `extra_bytes` as tokens too. None: there is a state without a next token."""
+        numbers_read = _run(
             pattern,
-            tokens=[text.decode("latin-1") for text in added.values()] + [chr(byte) for byte in more],
-            ids=[*added, *(n_tokens + byte for byte in more)],
+            tokens=[text.decode("latin-1") for text in added.values()] + [chr(byte) for byte in extra_bytes],
+            ids=[*added, *(n_tokens + byte for byte in extra_bytes)],
         )
-        if found is None:
+        if numbers_read is None:
             return None
-        start, n_finals = found[:2]
-        transitions = found[2 + n_finals :].reshape(-1, 3)
+        start, n_finals = numbers_read[:2]
+        transitions = numbers_read[2 + n_finals :].reshape(-1, 3)
         transitions = transitions[np.lexsort(transitions.T)]  # the library lists them in any order
         names, numbers = np.unique(np.append(transitions[:, ::2], start), return_inverse=True)
         numbered = transitions.copy()
         numbered[:, ::2] = numbers[:-1].reshape(-1, 2)
-        finals = np.flatnonzero(np.isin(names, found[2 : 2 + n_finals])).tolist()
+        finals = np.flatnonzero(np.isin(names, numbers_read[2 : 2 + n_finals])).tolist()
         return cls(numbered, frozenset(finals), int(numbers[-1]), len(names))
 
     def spaced(self, added: Mapping[int, bytes], n_tokens: int, kind: TokenKind) -> _Graph:
@@ -160,10 +159,10 @@ class _Graph:
         only_space = np.array([text[:1].isspace() and text[:1] != " " for text in texts])[table[:, 1]]
         table = table.copy()
         table[ends, 2] += self.n_states
-        kept = (table[:, 0] != self.start) | ~(only_space | (begins & after_space))
+        is_kept = (table[:, 0] != self.start) | ~(only_space | (begins & after_space))
         second = table[~begins]
         second[:, 0] += self.n_states
-        return replace(self, transitions=np.concatenate((table[kept], second)), n_states=2 * self.n_states)
+        return replace(self, transitions=np.concatenate((table[is_kept], second)), n_states=2 * self.n_states)
 
     def table(self, n_tokens: int, eos_id: int, longest: int) -> TokenTable:
         """Return the table of the transitions of real tokens."""

@@ -1,4 +1,4 @@
-"""The program that makes the automaton of a pattern, in a process of its own: some patterns need endless memory.
+"""The program that makes the automaton of a pattern, in a separate process: some patterns need endless memory.
 
 It reads a JSON object from standard input: `pattern`, `tokens` (bytes of each, as Latin-1), `ids` (one for each token),
 and the limits `n_bytes` and `seconds`. It writes 64-bit integers: the first state, the number of final states, these,
@@ -37,12 +37,12 @@ def main() -> int:
         sys.stderr.write(str(error))
         return REFUSED
     finals = sorted(index.get_final_states())
-    found = array("q", [index.get_initial_state(), len(finals), *finals])
+    numbers = array("q", [index.get_initial_state(), len(finals), *finals])
     for state, row in index.get_transitions().items():
         for token, target in row.items():
             if token != end:
-                found.extend((state, token, target))
-    sys.stdout.buffer.write(found.tobytes())
+                numbers.extend((state, token, target))
+    sys.stdout.buffer.write(numbers.tobytes())
     return 0
 
 

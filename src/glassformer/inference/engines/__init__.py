@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GPU_DRIVERS = "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"  # of CUDA, ROCm, and either in WSL
 
 Ids = Sequence[int]
-"""Framed: `<bos> … <eos>`; those of a prefix are not framed."""
+"""Framed: `<bos> … <eos>`; the ids of a prefix are not framed."""
 
 
 class Engine(Protocol):
@@ -47,7 +47,7 @@ class Engine(Protocol):
     def score(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[list[float]]:
         """Return the log-probability (nats) of every target token after `<bos>`, for (source, target) ids.
 
-        Raises NotFiniteError for one that is not finite.
+        Raises NotFiniteError for a log-probability that is not finite.
         """
         ...
 
@@ -108,7 +108,7 @@ def _auto(model_files: Sequence[ModelFile], device: str, precision: str) -> Engi
 
 
 def _has_gpu() -> bool:
-    """Whether PyTorch has a GPU. Without a driver it is not asked, because importing it takes a second."""
+    """Whether PyTorch has a GPU. Without a driver PyTorch is not imported, because that takes a second."""
     if platform.system() == "Linux" and not any(Path(driver).exists() for driver in GPU_DRIVERS):
         return False
     if not has_pytorch():

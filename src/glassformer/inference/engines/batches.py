@@ -40,13 +40,13 @@ def plan_equal_lengths(lengths: Sequence[int], width: int) -> list[list[int]]:
 
 
 def cores() -> int:
-    """Return the number of cores to use: `OMP_NUM_THREADS`, at most those that this process may use, by default all."""
+    """Return the number of cores to use: `OMP_NUM_THREADS`, by default all; at most what this process may use."""
     try:
         available = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         available = os.cpu_count() or 1
-    chosen = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(available, int(chosen)) if chosen.isdecimal() and int(chosen) else available
+    setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(available, int(setting)) if setting.isdecimal() and int(setting) else available
 
 
 @functools.cache
@@ -76,7 +76,7 @@ class _OneThread:
 
 
 ONE_THREAD = _OneThread()
-"""`with ONE_THREAD`: for products of small matrices, which threads that share them wait for most of the time."""
+"""`with ONE_THREAD`: for products of small matrices, where threads would mostly wait for each other."""
 
 
 def on_every_core(work: Any, jobs: Sequence[Sequence[int]], *, needs_blas: bool = True) -> Iterator[Any]:

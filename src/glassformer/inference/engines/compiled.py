@@ -66,7 +66,7 @@ class _Model(ctypes.Structure):
 
 
 def _address(values: Array) -> int:
-    """Return the address of contiguous values that may be changed, in a fifth of the time of `values.ctypes.data`."""
+    """Return the address of contiguous writable values, in a fifth of the time of `values.ctypes.data`."""
     return ctypes.addressof(ctypes.c_byte.from_buffer(values.data))
 
 
@@ -77,7 +77,7 @@ def prepare(settings: ModelSettings, weights: Weights) -> NumPyInference | Compi
 
 
 class CompiledLogProbs(LogProbs):
-    """Log-probabilities of a step, which keeps none; their best extensions are found by one look at each.
+    """Log-probabilities of a step, which does not keep them. `step.c` finds the best extensions in one pass.
 
     The rows of all hypotheses are one after another, at equal distances.
     """
@@ -142,10 +142,10 @@ class Compiled:
         if product is None:
             return _ProductStruct()
         k, n = product.weight.shape
-        rest = [(0, -n % PANEL)]
-        panels = np.pad(product.weight, [(0, 0), *rest]).reshape(k, -1, PANEL).transpose(1, 0, 2)
-        bias = None if product.bias is None else self._keep(np.pad(product.bias, rest))
-        return _ProductStruct(self._keep(panels), bias, k, n + rest[0][1])
+        padding = [(0, -n % PANEL)]
+        panels = np.pad(product.weight, [(0, 0), *padding]).reshape(k, -1, PANEL).transpose(1, 0, 2)
+        bias = None if product.bias is None else self._keep(np.pad(product.bias, padding))
+        return _ProductStruct(self._keep(panels), bias, k, n + padding[0][1])
 
     def _norm(self, norm: Norm | None) -> _NormStruct:
         if norm is None or norm.centered:
@@ -171,7 +171,7 @@ class Compiled:
         return cache
 
     def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> CompiledCache:
-        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        """Encode sources; attention sees their visible positions. Return the cache before the first step."""
         lengths = visible.sum(axis=1)
         cache, positions = CompiledCache(lengths, self._memory_width), self._positions["source"].until(ids.shape[1])
         for row, seen, first in zip(ids, visible, lengths.cumsum() - lengths, strict=True):
@@ -208,9 +208,9 @@ class Compiled:
 class CompiledCache:
     """The keys and values of R hypotheses. It is changed in place.
 
-    `memory` has what is read of all sources, one after another. `sources` and `past` are addresses: of the memory of
-    the source of each row, and of the keys and values of each target position of each row, of which `length` are
-    written. So a hypothesis is kept by a copy of addresses.
+    `memory` has what is read of all sources, one after another. `sources` has the address of the memory of each row's
+    source, `past` the addresses of the keys and values of each row's target positions; `length` positions are written.
+    So a hypothesis is kept by a copy of addresses.
     """
 
     def __init__(self, lengths: Int[Array, "N"], width: int) -> None:
@@ -226,7 +226,7 @@ class CompiledCache:
         self.past_at, self.lengths_at, self.sources_at = map(_address, (past, lengths, sources))
 
     def room(self, n_numbers: int, n_scores: int) -> int:
-        """Return the address of room for the numbers of all rows and the scores of one."""
+        """Return the address of memory for the numbers of all rows and the scores of one row."""
         needed = n_numbers + n_scores + PANEL
         if len(self._numbers) < needed:
             self._numbers = np.empty(needed + CACHE_STEPS, dtype=np.float32)

@@ -20,12 +20,12 @@ SearchRows = Callable[[Sequence[int], int], AnswerBatches]
 def is_certain(answer: Hypothesis, alpha: float, longest: int) -> bool:
     """Whether no other answer of at most `longest` tokens can outrank this one.
 
-    The others have the rest of the probability together. A beam would return this answer too: its beginnings have more
+    All other answers together have the rest of the probability. A beam would return this one too: its starts have more
     than half of the probability, so they always have a slot. Within ROUNDING of a tie nothing is certain: a beam
     rounds its products differently.
     """
-    rest = max(-math.expm1(answer.score), 1e-6)  # a smaller rest is lost in rounding
-    return answer.finished and answer.rank_score > math.log(rest) / length_penalty(longest, alpha) + ROUNDING
+    p_others = max(-math.expm1(answer.score), 1e-6)  # a smaller rest is lost in rounding
+    return answer.finished and answer.rank_score > math.log(p_others) / length_penalty(longest, alpha) + ROUNDING
 
 
 def search_greedy_first(
@@ -39,8 +39,8 @@ def search_greedy_first(
     certain: set[int] = set()
 
     def search_certain(rows: Sequence[int]) -> AnswerBatches:
-        for found in search_rows(rows, 1):
-            fresh = {row: answers for row, answers in found.items() if is_certain(answers[0], alpha, longest)}
+        for batch in search_rows(rows, 1):
+            fresh = {row: answers for row, answers in batch.items() if is_certain(answers[0], alpha, longest)}
             if fresh:
                 certain.update(fresh)
                 yield fresh

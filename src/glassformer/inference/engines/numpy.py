@@ -71,7 +71,7 @@ class NumPyEngine:
             yield dict(zip(batch, answers, strict=True))
 
     def start(self, sources: Sequence[Sequence[int]]) -> Caches:
-        """Return the state of a search for sources of one padded length, of which the last is the longest."""
+        """Return the state of a search for sources of one padded length; the last one is the longest."""
         length = len(sources[-1])
         if len(sources) > 1:
             length = padded_length(length, self._n_positions)

@@ -1,10 +1,10 @@
 """The Transformer for search, in NumPy, in the precision of the weights.
 
     weights      prepared once: the gain and bias of a norm are part of the product that reads it (pre-norm), the
-                 projections of self-attention are one product, those of the memory one for all layers
+                 projections of self-attention are one product, all layers' projections of the memory another
     residual     with pre-norm, all that is added to the residual stream is centered beforehand, so that a norm only
                  divides: LayerNorm does not depend on the mean of its input
-    cache        the keys and values of a target token are written once; those of the memory are computed once
+    cache        the keys and values of a target token are written once, the memory's are computed once
 
 Axes: N sentences · K hypotheses of a sentence · R = N·K rows · S source positions · T target positions · H heads ·
 L decoder layers · V vocabulary · D d_model.
@@ -177,7 +177,7 @@ class NumPyCache:
     `memory` has, for each layer, the keys [N H d_k S] and values [N H S d_v] of the memory; `mask` [N 1 1 S] is added
     to their scores, None where all positions are visible. After the layers it has the keys [N S D] of a copy mechanism,
     and the ids [N S] of what is copied. `past` has the keys and values of the target so far,
-    [L R H T d] each, of which the first `length` positions are written.
+    [L R H T d] each; the first `length` positions are written.
     """
 
     memory: list[tuple[Array, Array]]
@@ -211,7 +211,7 @@ class NumPyCache:
 
 
 def _centered(settings: ModelSettings, table: Array, dtype: Any) -> Array:
-    """What is added to a residual stream, without its mean where norms expect that."""
+    """Return what is added to a residual stream, without its mean where norms expect that."""
     if settings.norm == "pre":
         table = table - table.mean(axis=1, keepdims=True)
     return table.astype(dtype, copy=False)
@@ -287,7 +287,7 @@ class NumPyInference:
         return self.encode(ids, np.arange(length) < lengths[:, None])
 
     def encode(self, ids: Int[Array, "N S"], visible: Bool[Array, "N S"]) -> NumPyCache:
-        """Encode sources, of which attention sees the visible positions; return the cache before the first step."""
+        """Encode sources; attention sees their visible positions. Return the cache before the first step."""
         (n, length), settings, mask = ids.shape, self.settings, None
         if not visible.all():
             mask = np.where(visible, 0.0, -np.inf).astype(self.dtype)[:, None, None]

@@ -1,6 +1,6 @@
 """The searches of an engine: the same answer alone and in any batch.
 
-A product of several rows rounds differently from that of one row, by less than UNCERTAIN in a sum of log-probabilities
+A product of several rows rounds differently than a product of one row, by less than UNCERTAIN in a sum of log-probs
 in float32. So a text whose search kept or left a hypothesis by a smaller difference (`Hypothesis.margin`) is searched
 again alone. Scores differ by rounding. Where each row is computed by itself (`is_exact`), nothing differs.
 """
@@ -32,7 +32,7 @@ class Caches:
     caches: list[Any]
 
     def select(self, rows: NDArray[np.int64]) -> Caches:
-        """Keep the hypotheses `rows` in all of them."""
+        """Keep the hypotheses `rows` in all caches."""
         for cache in self.caches:
             cache.select(rows)
         return self
@@ -40,7 +40,7 @@ class Caches:
 
 @dataclass(frozen=True)
 class Searches:
-    """Searches for the answers of `sources`, batch by batch; `constraints` are those of all of them.
+    """Searches for the answers of `sources`, batch by batch; `constraints` are for all sources.
 
     `start(sources)` is the state before the first `step`. Errors have the number of the source.
     """
@@ -53,7 +53,7 @@ class Searches:
     is_exact: bool = False
 
     def batches(self, width: int, rows: Sequence[int] | None = None) -> list[list[int]]:
-        """Return batches of sources, by their numbers; `rows`: of these only. A hypothesis counts as `width`.
+        """Return batches of sources, by their numbers; `rows`: only these. A hypothesis counts as `width`.
 
         Each sample is drawn alone, so that it does not depend on the rounding of a batch.
         """
@@ -78,11 +78,11 @@ class Searches:
         guide = self.constraints.guide and self.constraints.guide.of(rows)
         constraints = replace(self.constraints, prefixes=forced, guide=guide)
         try:
-            return self._of([self.sources[row] for row in rows], constraints)
+            return self._answers_to([self.sources[row] for row in rows], constraints)
         except NotFiniteError as error:
             raise error.moved_to(rows[error.row or 0]) from None
 
-    def _of(self, sources: Sequence[Sequence[int]], constraints: SearchConstraints) -> list[list[Hypothesis]]:
+    def _answers_to(self, sources: Sequence[Sequence[int]], constraints: SearchConstraints) -> list[list[Hypothesis]]:
         decoding, state = self.decoding, self.start(sources)
         alpha, n_best = decoding.length_alpha, decoding.num_return_sequences
         if decoding.do_sample:

@@ -101,7 +101,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def start(self, sources: Sequence[Sequence[int]]) -> Caches:
-        """Return the state of a search for sources of one padded length, of which the last is the longest."""
+        """Return the state of a search for sources of one padded length; the last one is the longest."""
         length = padded_length(len(sources[-1]), self._n_positions)
         return Caches([model.start(sources, length) for model in self._prepared])
 

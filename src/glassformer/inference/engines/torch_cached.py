@@ -67,7 +67,7 @@ def _copied(module: nn.Module) -> nn.Module:
 
 
 class _Layer:
-    """One layer of either stack; that of the decoder has cross-attention, whose keys and values are computed first."""
+    """One layer of either stack; a decoder layer has cross-attention, whose keys and values are computed first."""
 
     def __init__(self, layer: Any, dtype: torch.dtype) -> None:
         attention, feed = layer.self_attention, layer.feed_forward

@@ -33,8 +33,8 @@ from glassformer.paper.search.constraints import (
 from glassformer.paper.search.log_probs import Extensions
 
 Observe = Callable[[Extensions, NDArray[np.int64], NDArray[np.float64]], None]
-"""`observe(candidates, slots, hopes)`: the 2·`num_beams` best candidates of a step [N C], of which the first `slots`
-[N] were kept, and by how much a live hypothesis can at best still win [N]: where not above 0, the search ends."""
+"""`observe(candidates, slots, hopes)`: the 2·`num_beams` best candidates of a step [N C]; how many of them, the first
+ones, were kept [N]; by how much a live hypothesis can at best still win [N]: where not above 0, the search ends."""
 
 
 @dataclass
@@ -48,13 +48,13 @@ class _Beam:
     def select(self, lines: NDArray[Any]) -> _Beam:
         return _Beam(self.ids[lines], self.token_scores[lines], self.scores[lines])
 
-    def extend(self, found: Extensions) -> _Beam:
-        """Return the hypotheses that are extended, each with one token more."""
+    def extend(self, best: Extensions) -> _Beam:
+        """Return these extensions as hypotheses, each with one token more: [N K t] -> [N K t+1]."""
         lines = np.arange(len(self.ids))[:, None]
         return _Beam(
-            ids=np.concatenate((self.ids[lines, found.parent], found.token[:, :, None]), axis=2),
-            token_scores=np.concatenate((self.token_scores[lines, found.parent], found.newest[:, :, None]), axis=2),
-            scores=found.sums.copy(),
+            ids=np.concatenate((self.ids[lines, best.parent], best.token[:, :, None]), axis=2),
+            token_scores=np.concatenate((self.token_scores[lines, best.parent], best.newest[:, :, None]), axis=2),
+            scores=best.sums.copy(),
         )
 
 
@@ -76,7 +76,7 @@ def beam_search(
     Raises NotFiniteError for a sentence with a log-probability that is NaN, or without a finite one.
     """
     step, state = constraints.guided(step, state)
-    found: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
+    answers: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     alive = list(range(n_sentences))
     margins = [math.inf] * n_sentences
     beam = _Beam(
@@ -87,10 +87,10 @@ def beam_search(
     last = np.full((n_sentences, 1), constraints.bos_id)
     stay = np.ones(n_sentences, dtype=bool)
     for time in range(constraints.max_new_tokens):
-        log_probs, state = step(last, state)
+        log_probs, state = step(last, state)  # [N K V]
         n_candidates = 2 * num_beams if observe else num_beams + 1
-        candidates = constraints.constrain(log_probs, time, alive).best(beam.scores, n_candidates)
-        slots = stay * np.array([num_beams - len(found[sentence]) for sentence in alive])
+        candidates = constraints.constrain(log_probs, time, alive).best(beam.scores, n_candidates)  # [N C]
+        slots = stay * np.array([num_beams - len(answers[sentence]) for sentence in alive])
         for line in stay.nonzero()[0].tolist():
             margins[alive[line]] = min(margins[alive[line]], _gap(candidates.sums[line], slots[line]))
         extensions = Extensions(*(values[:, :num_beams] for values in candidates))
@@ -98,17 +98,17 @@ def beam_search(
         beam = beam.extend(extensions)
         beam.scores[np.arange(beam.scores.shape[1]) >= slots[:, None]] = -np.inf
         best = beam.scores[:, :1]  # -inf where no candidate is left, which is an error only without an answer
-        unanswered = np.array([not found[sentence] for sentence in alive])
+        unanswered = np.array([not answers[sentence] for sentence in alive])
         check_finite(best, (stay & (unanswered | np.isnan(best[:, 0])))[:, None], alive, time)
 
         ended = beam.ids[:, :, -1] == constraints.eos_id
         for line, slot in np.argwhere(ended & np.isfinite(beam.scores)).tolist():
-            found[alive[line]].append(_take(beam, line, slot, constraints.eos_id, alpha))
+            answers[alive[line]].append(_hypothesis_at(beam, line, slot, constraints.eos_id, alpha))
         beam.scores[ended] = -np.inf
 
         lines = zip(beam.scores.max(axis=1).tolist(), alive, strict=True)
         hopes = np.array(
-            [_hope(live, found[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
+            [_hope(live, answers[sentence], n_best, constraints.max_new_tokens, alpha) for live, sentence in lines]
         )
         for line in stay.nonzero()[0].tolist():
             margins[alive[line]] = min(margins[alive[line]], abs(float(hopes[line])))
@@ -117,20 +117,20 @@ def beam_search(
             observe(candidates, slots, hopes)
         if not stay.any() or time + 1 == constraints.max_new_tokens:
             break
-        if (kept := close_gaps(stay)) is not None:
-            parents, beam = parents[kept], beam.select(kept)
-            alive, stay = [alive[line] for line in kept.tolist()], stay[kept]
+        if (order := close_gaps(stay)) is not None:
+            parents, beam = parents[order], beam.select(order)
+            alive, stay = [alive[line] for line in order.tolist()], stay[order]
         state = state.select(parents)
         last = beam.ids[:, :, -1]
 
     for line in stay.nonzero()[0].tolist():  # the limit cut off their live hypotheses
         live = np.isfinite(beam.scores[line]).nonzero()[0].tolist()
-        found[alive[line]] += [_take(beam, line, slot, constraints.eos_id, alpha) for slot in live]
-    return [_ranked(answers, n_best, margin) for answers, margin in zip(found, margins, strict=True)]
+        answers[alive[line]] += [_hypothesis_at(beam, line, slot, constraints.eos_id, alpha) for slot in live]
+    return [_ranked(finished, n_best, margin) for finished, margin in zip(answers, margins, strict=True)]
 
 
 def _gap(sums: NDArray[np.float32], n_kept: int) -> float:
-    """The difference between the last hypothesis that is kept and the first that is left; infinite where none is."""
+    """The difference between the last hypothesis that is kept and the first one left out; infinite without that one."""
     is_any_left = n_kept < len(sums) and np.isfinite(sums[n_kept])
     return float(sums[n_kept - 1] - sums[n_kept]) if is_any_left else math.inf
 
@@ -143,7 +143,7 @@ def _ranked(answers: list[Hypothesis], n_best: int, margin: float) -> list[Hypot
     return [replace(answer, margin=margin) for answer in ranked[:n_best]]
 
 
-def _take(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypothesis:
+def _hypothesis_at(beam: _Beam, line: int, slot: int, eos_id: int, alpha: float) -> Hypothesis:
     return hypothesis(beam.ids[line, slot].tolist(), beam.token_scores[line, slot].tolist(), eos_id, alpha)
 
 

@@ -41,8 +41,8 @@ class SearchConstraints:
     """Constraints on answers.
 
     `forbidden` ids never appear in an output. `prefixes`, one for each sentence, are forced; their tokens count in the
-    score. An answer has at most `max_new_tokens` tokens, the prefix and `<eos>` among them. A `guide` says which
-    answers are accepted, also of those that are cut off at this limit.
+    score. An answer has at most `max_new_tokens` tokens, with the prefix and `<eos>`. A `guide` says which answers are
+    accepted, those cut off at this limit included.
     """
 
     bos_id: int
@@ -57,7 +57,7 @@ class SearchConstraints:
         return (step, state) if self.guide is None else self.guide.guided(step, state, self.max_new_tokens)
 
     def constrain(self, log_probs: LogProbs, time: int, sentences: Sequence[int]) -> LogProbs:
-        """Return these with -inf for what prefixes and `forbidden` exclude."""
+        """Return the log-probabilities with -inf for what prefixes and `forbidden` exclude."""
         prefixes = ((line, self.prefixes[sentence]) for line, sentence in enumerate(sentences if self.prefixes else ()))
         return log_probs.allowing(self.forbidden, {line: ids[time] for line, ids in prefixes if time < len(ids)})
 
@@ -96,7 +96,7 @@ def check_finite(
 
 
 def check_token_scores(scores: list[list[float]]) -> list[list[float]]:
-    """Return the scores of given targets. Raises NotFiniteError for one that is not finite."""
+    """Return the scores of the tokens of targets. Raises NotFiniteError for a score that is not finite."""
     for row, line in enumerate(scores):
         if not math.isfinite(sum(line)):
             time = next((i for i, score in enumerate(line) if not math.isfinite(score)), len(line))
@@ -105,16 +105,16 @@ def check_token_scores(scores: list[list[float]]) -> list[list[float]]:
 
 
 def close_gaps(stay: Bool[NDArray[Any], " N"]) -> Int[NDArray[Any], " M"] | None:
-    """Return the sentences that stay, in their new order: the last ones replace those that leave the batch.
+    """Return the sentences that stay, in their new order: the last ones move to the places of those that ended.
 
     None while fewer than a tenth have ended, because moving costs about as much as it saves.
     """
-    kept = stay.nonzero()[0]
-    if len(kept) > 0.9 * len(stay):
+    staying = stay.nonzero()[0]
+    if len(staying) > 0.9 * len(stay):
         return None
-    n_in_place = int(stay[: len(kept)].sum())
-    order = np.arange(len(kept))
-    order[~stay[: len(kept)]] = kept[n_in_place:]
+    n_in_place = int(stay[: len(staying)].sum())
+    order = np.arange(len(staying))
+    order[~stay[: len(staying)]] = staying[n_in_place:]
     return order
 
 
@@ -124,7 +124,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def rank_key(finished: bool, rank_score: float) -> tuple[float, bool]:
-    """Return the key that sorts answers by falling `rank_score`; of equal ones, finished answers are first."""
+    """Return the key that sorts answers by falling `rank_score`. Ties: finished answers are first."""
     return -rank_score, not finished
 
 

@@ -33,21 +33,21 @@ def greedy_search(
     last = np.full((n_sentences, 1), constraints.bos_id)
     for time in range(constraints.max_new_tokens):
         log_probs, state = step(last, state)
-        found = constraints.constrain(log_probs, time, rows).best(np.zeros(last.shape, dtype=np.float32), 2)
-        best = zip(rows, found.token.tolist(), found.newest.tolist(), strict=True)
+        two_best = constraints.constrain(log_probs, time, rows).best(np.zeros(last.shape, dtype=np.float32), 2)
+        best = zip(rows, two_best.token.tolist(), two_best.newest.tolist(), strict=True)
         for line, (row, tokens, newest) in enumerate(best):
             if stay[line]:
                 if not math.isfinite(newest[0]):
-                    check_finite(found.newest[:, :1], np.array(stay)[:, None], rows, time)
+                    check_finite(two_best.newest[:, :1], np.array(stay)[:, None], rows, time)
                 ids[row].append(tokens[0])
                 scores[row].append(newest[0])
-                margins[row] = min([margins[row], *(newest[0] - other for other in newest[1:])])
+                margins[row] = min([margins[row], *(newest[0] - second for second in newest[1:])])
                 stay[line] = tokens[0] != constraints.eos_id
         if not any(stay):
             break
-        last = found.token[:, :1]
-        if not all(stay) and (kept := close_gaps(np.array(stay))) is not None:
-            state, last = state.select(kept[:, None]), last[kept]
-            rows, stay = [rows[line] for line in kept.tolist()], [True] * len(kept)
+        last = two_best.token[:, :1]
+        if not all(stay) and (order := close_gaps(np.array(stay))) is not None:
+            state, last = state.select(order[:, None]), last[order]
+            rows, stay = [rows[line] for line in order.tolist()], [True] * len(order)
     answers = zip(ids, scores, margins, strict=True)
     return [[hypothesis(line, line_scores, constraints.eos_id, alpha, gap)] for line, line_scores, gap in answers]

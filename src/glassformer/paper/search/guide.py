@@ -27,12 +27,12 @@ class Automaton(Protocol):
     def allowed(self, states: Int[NDArray[Any], "N K"], n_left: int) -> Bool[NDArray[Any], "N K V"]:
         """Return which tokens can be next where at most `n_left` tokens follow them: `<eos>` where an answer may end.
 
-        Where any answer is possible, at least one is: a search that takes only such tokens always finds one.
+        Where any answer is possible, at least one token is allowed: a search among these tokens always finds an answer.
         """
         ...
 
     def after(self, states: Int[NDArray[Any], "N K"], tokens: Int[NDArray[Any], "N K"]) -> Int[NDArray[Any], "N K"]:
-        """Return the states after these tokens, which may be any."""
+        """Return the states after these tokens, also where they are not allowed."""
         ...
 
 
@@ -48,7 +48,7 @@ class Guide:
         return replace(self, starts=[self.starts[row] for row in rows])
 
     def guided(self, step: Callable[..., Any], state: Any, max_new_tokens: int) -> tuple[Callable[..., Any], Any]:
-        """Return a step function, and its state, that gives all that is not allowed the log-probability -inf."""
+        """Return a step function that gives tokens that are not allowed the log-probability -inf, and its state."""
 
         def step_allowed(last: NDArray[np.int64], state: _Guided) -> tuple[LogProbs, _Guided]:
             is_first = state.n_left == max_new_tokens
@@ -62,7 +62,7 @@ class Guide:
 
 @dataclass(frozen=True)
 class _Guided:
-    """The state of a guided step function: that of the model, and those of the automaton; `n_left` tokens may come."""
+    """The state of a guided step: `inner` is the model's, `states` are the automaton's; `n_left` tokens may come."""
 
     inner: Any
     states: NDArray[np.int64]  # [N K]

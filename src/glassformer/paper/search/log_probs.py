@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 
-SORTED = 512  # of so many extensions or fewer the best are found by sorting all
+SORTED = 512  # up to this number of extensions, all of them are sorted to find the best
 
 
 class Extensions(NamedTuple):
     """The C best extensions of the hypotheses of each sentence, best first, [N C] each.
 
-    NaN is first. Of equal ones that of the lower hypothesis is first, then that of the lower token, in every engine.
+    NaN is first. Ties: the lower hypothesis wins, then the lower token, in every engine.
     `sums` are the scores of the longer hypotheses, `newest` the log-probabilities of their last tokens.
     """
 
@@ -38,9 +38,9 @@ class LogProbs:
         self.values = values  # an array of NumPy; in a subclass, one of another library
 
     def allowing(self, forbidden: Sequence[int], forced: Mapping[int, int]) -> LogProbs:
-        """Return these with -inf for the `forbidden` tokens, and for all but the `forced` token of a line.
+        """Return a copy with -inf for the `forbidden` tokens, and for all but the `forced` token of a line.
 
-        The others are not renormalized, so that scores are those of the model.
+        The rest is not renormalized, so that scores stay the model's own.
         """
         values = self._copy()
         for token in forbidden:
@@ -61,14 +61,14 @@ class LogProbs:
     def best(self, sums: Float[NDArray[Any], "N K"], n: int) -> Extensions:
         """Return the `n` best extensions of hypotheses with these scores (fewer if there are not so many)."""
         n_sentences, _, vocabulary = self.values.shape
-        totals = (sums[:, :, None] + self.values).reshape(n_sentences, -1)
+        totals = (sums[:, :, None] + self.values).reshape(n_sentences, -1)  # [N K V] -> [N K·V]
         width, lines = totals.shape[1], np.arange(n_sentences)[:, None]
-        if width <= max(n, SORTED):  # backward, so that of equal ones the first is the last
+        if width <= max(n, SORTED):  # backward, so that a stable sort gives the lowest of equal ones the highest place
             flat = width - 1 - totals[:, ::-1].argsort(axis=1, kind="stable")[:, : -n - 1 : -1]
         else:
             near = [np.flatnonzero(~(line < np.partition(line, -n)[-n]))[::-1] for line in totals]
-            found = [places[line[places].argsort(kind="stable")] for line, places in zip(totals, near, strict=True)]
-            flat = np.stack([places[: -n - 1 : -1] for places in found])
+            ordered = [places[line[places].argsort(kind="stable")] for line, places in zip(totals, near, strict=True)]
+            flat = np.stack([places[: -n - 1 : -1] for places in ordered])
         newest = self.values.reshape(n_sentences, -1)[lines, flat]
         return Extensions(totals[lines, flat], newest, *np.divmod(flat, vocabulary))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def draw_uniform(source_ids: Sequence[int], seed: int, n_steps: int, n_samples: int) -> Float[NDArray[Any], "t K"]:
-    """Return random numbers in [0, 1) for one sentence; they depend on the seed and the sentence alone."""
+    """Return random numbers in [0, 1) for one sentence, which depend on the seed and the sentence alone."""
     digest = hashlib.sha256(repr((seed, tuple(source_ids))).encode()).digest()
     generator = np.random.RandomState(int.from_bytes(digest[:4], "little"))
     bits = generator.randint(2**32, size=(n_steps, n_samples), dtype=np.uint32) % 2**24
@@ -55,8 +55,8 @@ def sample(
     ids, scores = [], []
     ended = np.zeros((n_sentences, n_samples), dtype=bool)
     for time in range(constraints.max_new_tokens):
-        found, state = step(last, state)
-        log_probs = constraints.constrain(found, time, sentences).numpy()
+        unconstrained, state = step(last, state)
+        log_probs = constraints.constrain(unconstrained, time, sentences).numpy()
         check_finite(log_probs.max(axis=2), ~ended, sentences, time)
         cumulative = truncate(_cooled(log_probs, temperature), top_k, top_p).cumsum(axis=2)
         threshold = uniform[:, time, :, None].astype(np.float64) * cumulative[:, :, -1:]
@@ -90,8 +90,8 @@ def truncate(probs: Float[NDArray[Any], "*N V"], top_k: int, top_p: float) -> Fl
     if top_p < 1:
         ordered = np.sort(probs, axis=-1)[..., ::-1]
         before = ordered.cumsum(axis=-1) - ordered  # the sum of all more probable tokens
-        kept = before < top_p * ordered.sum(axis=-1, keepdims=True)
-        minimum = np.where(kept, ordered, np.inf).min(axis=-1, keepdims=True)
+        is_kept = before < top_p * ordered.sum(axis=-1, keepdims=True)
+        minimum = np.where(is_kept, ordered, np.inf).min(axis=-1, keepdims=True)
         probs = np.where(probs < minimum, 0.0, probs)
     return probs
 

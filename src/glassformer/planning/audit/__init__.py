@@ -1,6 +1,6 @@
 """What is wrong with a table of pairs, before a model is trained on it: only what its owner would mend.
 
-    found = audit(read_table("pairs.csv", DataSettings()))      found.findings, .to_json()
+    report = audit(read_table("pairs.csv", DataSettings()))     report.findings, .to_json()
 
 Reads texts only and changes nothing; no row is dropped here. `quick_audit` has the few checks before each training.
 """
@@ -37,16 +37,16 @@ MAX_ROWS = 100_000  # of a table that the quick audit examines; a sample of a la
 def audit(
     table: Table, valid: Table | None = None, test: Table | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Audit the table to train on, and those to validate and test on. Changes nothing.
+    """Audit the table to train on, and the tables to validate and test on. Changes nothing.
 
-    `settings` are those of the training that would follow; without them, those that `advise` chooses. Time and memory
+    `settings` are for the training that would follow; without them, `advise` chooses them. Time and memory
     are linear in the rows. Raises the errors of learning tokens: TextError, SettingsError, MissingExtraError.
     """
     if settings is None:
         settings = Settings(**advise(table.pairs, None, table.inputs).settings)
     roles = {"train": table, "valid": valid, "test": test}
     tables = {role: read for role, read in roles.items() if read is not None}
-    findings = [*_find(table, list(tables.values()), settings, has_valid=valid is not None)]
+    findings = [*_find_in_tables(table, list(tables.values()), settings, has_valid=valid is not None)]
     for held, purpose in ((valid, "validate"), (test, "test")):
         if held is not None:
             findings += find_overlap(table, held, purpose)
@@ -56,8 +56,8 @@ def audit(
     return Audit(summaries, tuple(sorted(findings, key=lambda finding: finding.severity)))
 
 
-def _find(train: Table, tables: Sequence[Table], settings: Settings, *, has_valid: bool) -> Iterator[Finding]:
-    """Yield the findings about single tables, of which `train` is the one to train on."""
+def _find_in_tables(train: Table, tables: Sequence[Table], settings: Settings, *, has_valid: bool) -> Iterator[Finding]:
+    """Yield the findings about single tables; `train` is the one to train on."""
     groups = Groups(train.pairs)
     yield from find_duplicates(train, groups)
     yield from find_contradictions(train, groups)
@@ -80,14 +80,14 @@ def _find(train: Table, tables: Sequence[Table], settings: Settings, *, has_vali
 
 def _summary(role: str, table: Table) -> TableSummary:
     counts = table.ledger.counts()
-    read, kept = counts.pop("read"), counts.pop("kept")
-    return TableSummary(role, table.path, table.format, table.labels, read, kept, counts)
+    n_read, n_kept = counts.pop("read"), counts.pop("kept")
+    return TableSummary(role, table.path, table.format, table.labels, n_read, n_kept, counts)
 
 
 # Before each training
 
 
-def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
+def quick_audit(table: Table, held_out: Sequence[Table] = ()) -> list[str]:
     """Return at most MAX_LINES lines about a table to train on, the worst first; none if nothing was found."""
     n_rows = len(table.pairs)
     if n_rows > MAX_ROWS:
@@ -95,7 +95,7 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
         table = table.chosen(indices, [table.pairs[i] for i in indices])
     shown = [
         finding.text if finding.table == table.path else f"{finding.table}: {finding.text}"
-        for finding in islice(_quick(table, others), MAX_LINES)
+        for finding in islice(_quick(table, held_out), MAX_LINES)
     ]
     if shown and n_rows > MAX_ROWS:
         shown[-1] += f" (of a sample of {MAX_ROWS:,} of the {n_rows:,} rows)"
@@ -104,11 +104,11 @@ def quick_audit(table: Table, others: Sequence[Table] = ()) -> list[str]:
     return shown
 
 
-def _quick(table: Table, others: Sequence[Table]) -> Iterator[Finding]:
+def _quick(table: Table, held_out: Sequence[Table]) -> Iterator[Finding]:
     for side in SIDES:
         yield from find_row_numbers(table, side)
-    for other in others:
-        yield from (found for found in find_overlap(table, other, "test") if found.kind == "pair overlap")
+    for held in held_out:
+        yield from (finding for finding in find_overlap(table, held, "test") if finding.kind == "pair overlap")
     for side in SIDES:
         yield from find_misdecoded(table, side)
     yield from find_headers(table)

@@ -22,7 +22,7 @@ _REPLACEMENT = "\ufffd"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _COMMON = re.compile(r"[\x80-\xff\u2000-\u213f]")  # Latin-1 and General Punctuation
 
-# Decoded as cp1252, a lead byte is Â to ô and a continuation byte one of these; C1 controls are those that it lacks.
+# Decoded as cp1252, a lead byte is Â to ô and a continuation byte one of these; cp1252 lacks the C1 controls.
 _CONTINUATION = (
     "\x80-\xbf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d\u2018\u2019\u201c\u201d"
     "\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178"
@@ -60,8 +60,8 @@ def find_control(table: Table, side: Side, *, trained: bool) -> Iterator[Finding
 
     rows = [row for row, text in enumerate(texts) if has_control(text)]
     counts = Counter(character for row in rows for character in CONTROL.findall(texts[row]))
-    named = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
-    text = f"have control or invisible characters in the {side}: {named}"
+    characters = ", ".join(f"{describe(character)} × {count:,}" for character, count in counts.most_common(5))
+    text = f"have control or invisible characters in the {side}: {characters}"
     advice = "each becomes a token that nobody sees: remove it, or replace it by a space"
     option = "--set data.strip_controls=true" if trained else None
     return about_rows("control characters", table, side, rows, text, advice, option, note)
@@ -71,7 +71,7 @@ def find_control(table: Table, side: Side, *, trained: bool) -> Iterator[Finding
 
 
 def find_misdecoded(table: Table, side: Side) -> Iterator[Finding]:
-    """Yield a finding for texts that were decoded with another encoding than their own."""
+    """Yield a finding for texts that were decoded with the wrong encoding."""
     texts = texts_of_side(table, side)
 
     def note(row: int) -> str:
@@ -93,7 +93,7 @@ def restored(text: str) -> str | None:
 
 
 def _decoded(run: re.Match[str]) -> str:
-    """Return a run of characters decoded as UTF-8, or unchanged where it is none, or one character that is rare."""
+    """Return a run of characters decoded as UTF-8; unchanged where it is not UTF-8, or is one rare character."""
     try:
         decoded = b"".join(map(_byte, run[0])).decode()
     except (UnicodeEncodeError, UnicodeDecodeError):
@@ -133,7 +133,7 @@ def find_look_alikes(table: Table, side: Side, settings: SideSettings) -> Iterat
     counts = Counter(chain.from_iterable(texts))
     yield from _find_two_alphabets(table, side, texts)
     if mean_words(texts) < PROSE_WORDS:
-        forms = [(one, like) for one in counts if (like := _looks_like(one)) in counts]
+        forms = [(character, like) for character in counts if (like := _looks_like(character)) in counts]
         yield from _find_two_forms(table, side, texts, counts, forms, A_SYSTEM)
     yield from _find_two_forms(table, side, texts, counts, _two_forms_of_ipa(texts, counts), 1)
 
@@ -148,8 +148,8 @@ def _find_two_alphabets(table: Table, side: Side, texts: Sequence[str]) -> Itera
                 words[row] = mixed[0]
 
     def note(row: int) -> str:
-        alphabets = Counter(filter(None, map(_alphabet, words[row]))).most_common()
-        return f"{words[row][:40]!r} has {_named([one for one in words[row] if _alphabet(one) == alphabets[-1][0]])}"
+        word, alphabets = words[row], Counter(filter(None, map(_alphabet, words[row]))).most_common()
+        return f"{word[:40]!r} has {_named([letter for letter in word if _alphabet(letter) == alphabets[-1][0]])}"
 
     rows = list(words) if len(words) <= A_SYSTEM * len(texts) else ()
     text = f"have a word with letters of two alphabets in the {side}"
@@ -172,8 +172,8 @@ def _find_two_forms(
         return _named([character for character in texts[row] if character in rare])
 
     rows = [row for row, text in enumerate(texts) if not rare.isdisjoint(text)]
-    named = [" for ".join(f"{describe(one)} × {counts[one]:,}" for one in form) for form in forms[:5]]
-    text = f"have the less frequent one of two characters that look the same in the {side}: {'; '.join(named)}"
+    descriptions = [" for ".join(f"{describe(form)} × {counts[form]:,}" for form in pair) for pair in forms[:5]]
+    text = f"have the less frequent one of two characters that look the same in the {side}: {'; '.join(descriptions)}"
     advice = "to the model these are other tokens: use one of both in the table, unless both are meant"
     suspects = rows if len(rows) <= max_fraction * len(texts) else ()
     return about_rows("look-alike characters", table, side, suspects, text, advice, note=note)
@@ -214,13 +214,13 @@ def _alphabet(character: str) -> str:
 
 @cache
 def _looks_like(character: str) -> str:
-    """Return the character of ASCII that another one looks like, or the digit that it means, or ""."""
+    """Return the ASCII character that a character looks like, or the digit that it means, or ""."""
     if character.isascii():
         return ""
     if character.isdecimal():
         return str(unicodedata.decimal(character))
-    form, *others = unicodedata.decomposition(character).split() or [""]
-    like = chr(int(others[0], 16)) if form in _FORMS and len(others) == 1 else ""
+    form, *code_points = unicodedata.decomposition(character).split() or [""]
+    like = chr(int(code_points[0], 16)) if form in _FORMS and len(code_points) == 1 else ""
     return like if like.isascii() and like else _LOOK_ALIKES.get(like or character, "")
 
 

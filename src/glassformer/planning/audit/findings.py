@@ -102,7 +102,7 @@ def about_rows(
     note: Callable[[int], str] = lambda _: "",
     count: int | None = None,
 ) -> Iterator[Finding]:
-    """Yield a finding about kept pairs, by index, of which the first ones are examples; nothing about no pairs.
+    """Yield a finding about kept pairs, by index; the first ones are examples. Yield nothing about no pairs.
 
     `text` follows their number, or `count`, and begins with a verb in the plural. `note(i)` is what is wrong with
     pair i.
@@ -115,10 +115,10 @@ def about_rows(
 
 def rows_that(count: int, total: int, text: str) -> str:
     """Return a number of rows with their fraction, and a text that begins with a verb, in its form for that number."""
-    verb, _, rest = text.partition(" ")
+    verb, _, predicate = text.partition(" ")
     percent = "less than 0.05" if 0 < count / total < 0.0005 else f"{100 * count / total:.1f}"
     form = _SINGULAR[verb] if count == 1 else verb
-    return f"{count:,} of {counted(total, 'row')} ({percent} %) {form} {rest}"
+    return f"{count:,} of {counted(total, 'row')} ({percent} %) {form} {predicate}"
 
 
 def texts_of_side(table: Table, side: Side, *, features: bool = True) -> list[str]:

@@ -52,8 +52,8 @@ def learn_tokenizers(table: Table, settings: Settings, *, has_valid: bool) -> tu
     pairs = table.pairs
     if not has_valid and len(pairs) > 1:
         data = settings.data
-        kept, _ = hold_out(pairs, data.valid_fraction, data.max_valid_rows, settings.split_seed)
-        pairs = [pairs[index] for index in kept]
+        train_rows, _ = hold_out(pairs, data.valid_fraction, data.max_valid_rows, settings.split_seed)
+        pairs = [pairs[index] for index in train_rows]
     return learn_both(pairs, settings.tokens, table.inputs)
 
 

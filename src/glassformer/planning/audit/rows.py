@@ -40,14 +40,14 @@ def mean_words(texts: Sequence[str]) -> float:
 
 
 def find_left_out(table: Table) -> Iterator[Finding]:
-    """Yield a finding for rows in the ledger, other than those that an option dropped."""
+    """Yield a finding for rows in the ledger, except rows that an option dropped."""
     entries = [entry for entry in table.ledger.entries if entry.reason not in CLEANED]
     if not entries:
         return
     count, total = len(entries), table.ledger.read
     reasons = Counter(str(entry.reason) for entry in entries)
-    named = ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
-    text = rows_that(count, total, f"are left out: {named}")
+    counts_of_reasons = ", ".join(f"{number:,} × {reason}" for reason, number in reasons.items())
+    text = rows_that(count, total, f"are left out: {counts_of_reasons}")
     advice = "correct these rows in the table; training leaves them out and lists each in ledger.jsonl of the run"
     first = entries[:N_EXAMPLES]
     examples = (ExampleRow(entry.file, entry.row, "", "", str(Fault(entry.reason, entry.detail))) for entry in first)
@@ -55,7 +55,7 @@ def find_left_out(table: Table) -> Iterator[Finding]:
 
 
 def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
-    """Yield a finding for rows whose source has several targets. `groups` are those of the pairs of the table."""
+    """Yield a finding for rows whose source has several targets. `groups` are made of the pairs of the table."""
     sources = counted(groups.n_contradictory_sources, "source")
     other_rows = dict(groups.first_contradictions(N_EXAMPLES))
 
@@ -74,7 +74,7 @@ def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
 
 
 def find_duplicates(table: Table, groups: Groups) -> Iterator[Finding]:
-    """Yield a finding for pairs that repeat an earlier one. `groups` are those of the pairs of the table."""
+    """Yield a finding for pairs that repeat an earlier one. `groups` are made of the pairs of the table."""
 
     def note(index: int) -> str:
         return f"the same as {table.row_name(groups.first_equal(index))}"
@@ -98,7 +98,7 @@ def find_copies(table: Table) -> Iterator[Finding]:
 def find_overlap(other: Table, held: Table, purpose: str, known_purpose: str = "train") -> Iterator[Finding]:
     """Yield findings for pairs and sources, in NFC, of a held-out table that another one has.
 
-    `purpose` is that of the held-out table ("validate", "test"), `known_purpose` that of the other.
+    `purpose` is what the held-out table is for ("validate", "test"), `known_purpose` what the other table is for.
     """
     pairs, held_pairs = ([Pair(nfc(x), nfc(y)) for x, y in table.pairs] for table in (other, held))
     sources = {pair.source for pair in held_pairs}
@@ -131,9 +131,9 @@ def find_overlap(other: Table, held: Table, purpose: str, known_purpose: str = "
 
 
 def has_row_numbers(table: Table, side: Side) -> bool:
-    """Return whether each text of a side is a number, in each file one more than in the row before.
+    """Return whether each text of a side is a number, one more than in the row before, in each file.
 
-    Or more by as much as the number of the row, so that rows that were left out, and samples, change nothing.
+    It may also grow by as much as the row number does, so that rows left out, and samples, change nothing.
     """
     if len(table.pairs) < MIN_NUMBERS:
         return False
@@ -142,7 +142,7 @@ def has_row_numbers(table: Table, side: Side) -> bool:
         if not _WHOLE_NUMBER.fullmatch(text):
             return False
         numbers.append(int(text))
-    neighbors = (both for _, indices in table.by_file() for both in pairwise(indices))
+    neighbors = (pair for _, indices in table.by_file() for pair in pairwise(indices))
     return all(numbers[after] - numbers[before] in (1, rows[after] - rows[before]) for before, after in neighbors)
 
 
@@ -156,7 +156,7 @@ def find_row_numbers(table: Table, side: Side) -> Iterator[Finding]:
 
 
 def find_headers(table: Table) -> Iterator[Finding]:
-    """Yield a finding for rows that repeat the header, as in a file that was made of several."""
+    """Yield a finding for rows that repeat the header, as in a file that was joined from several files."""
     text = "repeat the header: source and target are the names of their columns"
     advice = "remove these rows; several files with a header each are read as one table from a folder or a pattern"
     return about_rows("repeated headers", table, None, header_rows(table), text, advice)
@@ -166,15 +166,15 @@ def header_rows(table: Table) -> list[int]:
     """Return the indices of the pairs whose cells are the names of their columns, without case and white space."""
     if table.columns is None or table.taken is None:
         return []
-    *sources, target = (_plain(column.name or "") for column in table.taken.all)
+    *sources, target = (_folded(column.name or "") for column in table.taken.all)
     return [
         index
         for index, pair in enumerate(table.pairs)
-        if _plain(pair.target) == target and [*map(_plain, split(pair.source))] == sources
+        if _folded(pair.target) == target and [*map(_folded, split(pair.source))] == sources
     ]
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return text.strip(_AROUND).casefold()
 
 

@@ -73,10 +73,12 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals:
-            raise SettingsError(f"cannot read the setting {quoted(assignment)}", expected="section.name=value")
+            raise SettingsError(
+                f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE, as in training.steps=500"
+            )
         keys = path.strip().split(".")
-        _check_path(keys)
         value: Any = text.strip()
+        _check_path(keys, value)
         try:
             values = tomllib.loads(f"value = {value}")
             if len(values) == 1:  # a line break could add more settings
@@ -90,14 +92,17 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
     return parsed
 
 
-def _check_path(keys: Sequence[str]) -> None:
-    """Raise SettingsError unless the keys lead from Settings to a single field."""
+def _check_path(keys: Sequence[str], value: str | None = None) -> None:
+    """Raise SettingsError unless the keys lead from Settings to a single field, which is given this `value`."""
     name, settings = ".".join(keys), all_settings()
     if name in settings:
         return
     if near := [full for full in settings if full.startswith(f"{name}.") or name.startswith(f"{full}.")]:
         raise SettingsError(f"{quoted(name)} is not a single setting", hint=nearest(name, near))
-    near = [full for full in settings if full.rpartition(".")[2] == keys[-1] or spaced(keys[-1]) in synonyms(full)]
+    same = [full for full in settings if full.rpartition(".")[2] == keys[-1]]
+    if value is not None and len(same) == 1:
+        raise SettingsError(f"there is no setting {quoted(name)}", hint=f"--set {same[0]}={value}")
+    near = same + [full for full in settings if spaced(keys[-1]) in synonyms(full)]
     section = name
     while not near:
         section = section.rpartition(".")[0]
@@ -132,7 +137,7 @@ def _leaves(branch: Mapping[str, Any]) -> Iterator[tuple[list[str], Any]]:
     """Yield the path of keys to each value that is not a table, and the value."""
     for key, value in branch.items():
         if isinstance(value, Mapping):
-            yield from (([key, *rest], leaf) for rest, leaf in _leaves(value))
+            yield from (([key, *path], leaf) for path, leaf in _leaves(value))
         else:
             yield [key], value
 
@@ -159,18 +164,18 @@ def flat(branch: Mapping[str, Any]) -> dict[str, Any]:
     return {".".join(keys): value for keys, value in _leaves(branch)}
 
 
-def check_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def check_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Check partial settings and convert their values, before work is done for them. Raises SettingsError.
 
     The section `tokens` is not checked here, but later, when both sides are known.
     """
     sections = (DataSettings, ModelSettings, TrainingSettings, DecodingSettings)
     checked = {
-        settings.section: settings(**given[settings.section]).model_dump(exclude_unset=True)
+        settings.section: settings(**overrides[settings.section]).model_dump(exclude_unset=True)
         for settings in sections
-        if settings.section in given
+        if settings.section in overrides
     }
-    return {**given, **checked}
+    return {**overrides, **checked}
 
 
 def synonyms(setting: str) -> tuple[str, ...]:

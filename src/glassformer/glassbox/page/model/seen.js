@@ -20,8 +20,15 @@ export function unlikeWords(seen, ids, { bos, eos }, textOf, kind) {
   if (!found) return '';
   const [begins, ends] = [found[0] === bos, found.at(-1) === eos];
   const verb = begins ? (ends ? 'is' : 'begins with') : ends ? 'ends with' : 'has';
-  const tokens = found.slice(begins ? 1 : 0, ends ? -1 : undefined).map(textOf);
-  return `no text of the training ${verb} “${tokens.join(['characters', 'bytes'].includes(kind) ? '' : ' ')}”`;
+  let [start, end] = [strings.indexOf(found) + begins, strings.indexOf(found) + found.length - ends];
+  if (!['subwords', 'sentencepiece'].includes(kind)) {
+    const tokens = ids.slice(start, end).map(textOf);
+    return `no text of the training ${verb} “${tokens.join(['characters', 'bytes'].includes(kind) ? '' : ' ')}”`;
+  }
+  const isFirst = (at) => textOf(ids[at]).startsWith('▁'); // of a word
+  while (start > 0 && ids[start - 1] !== bos && !isFirst(start)) start--;
+  while (end < ids.length - 1 && !isFirst(end)) end++;
+  return `no text of the training ${verb} “${ids.slice(start, end).map(textOf).join('').replaceAll('▁', ' ').trim()}”`;
 }
 
 function has(filter, string) {

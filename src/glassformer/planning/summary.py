@@ -1,0 +1,47 @@
+"""What was decided about a run, in two sentences."""
+
+from __future__ import annotations
+
+from glassformer.evaluation.metrics import metric_name
+from glassformer.planning.plan import Plan
+from glassformer.settings import SideSettings
+from glassformer.storage.modelfile import count_parameters
+
+
+def summary_of(planned: Plan) -> tuple[str, str]:
+    """Return a sentence on the tokens, and one on the model, its training and the metric that chooses its weights."""
+    return _tokens(planned), _training(planned)
+
+
+def _tokens(planned: Plan) -> str:
+    tokens, reasons = planned.settings.tokens, planned.reasons
+    source, target = (_kind(side) for side in (tokens.source, tokens.target))
+    if planned.init is not None:
+        return f"Tokens and shape of the model are those of {planned.init}{', its first member' * _is_joined(planned)}."
+    whys = [reasons.get(f"tokens.{side}.kind", "").removeprefix("character-level: ") for side in ("source", "target")]
+    of_source, of_target = (f": {why}" if why else "" for why in whys)
+    if (source, of_source) == (target, of_target):
+        return f"Tokens are {source}{of_source}."
+    return f"Tokens of the source are {source}{of_source}; of the target, {target}{of_target}."
+
+
+def _is_joined(planned: Plan) -> bool:
+    return planned.start is not None and bool(planned.start.members)
+
+
+def _kind(side: SideSettings) -> str:
+    has_size = side.kind in ("subwords", "sentencepiece")
+    return f"{side.kind} ({side.vocabulary_size:,})" if has_size else side.kind
+
+
+def _training(planned: Plan) -> str:
+    settings, prepared, training = planned.settings, planned.prepared, planned.settings.training
+    n_parameters = count_parameters(settings.model, *map(len, prepared.tokenizers))
+    size = f"{n_parameters / 1e6:.1f} million" if n_parameters >= 1e6 else f"{n_parameters:,}"
+    steps = f"{training.steps:,} steps"
+    if training.max_minutes:
+        steps = f"up to {steps} or {training.max_minutes:g} minutes"
+    text = f"The model has {size} parameters and trains {steps} on {len(prepared.train):,} rows; "
+    if prepared.valid is None:
+        return f"{text}the loss on training rows chooses its weights."
+    return f"{text}{metric_name(training.metric)} on {len(prepared.valid_pairs):,} held-out rows chooses its weights."
