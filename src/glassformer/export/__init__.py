@@ -82,8 +82,8 @@ def export(
     A page has a `title` (default: the names of its columns), and as an example the first of these rows.
 
     Raises UsageError for an unknown format or a title of one without a page, SettingsError for a precision or a model
-    that the format does not have, MissingExtraError when a library is not installed, RunError when `out` exists, cannot be written or is being written
-    by another process, and EngineError when the answers differ; then nothing is written.
+    that the format does not have, MissingExtraError when a library is not installed, RunError when `out` exists, cannot
+    be written or is being written by another process, and EngineError when the answers differ; then nothing is written.
     """
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
