@@ -236,10 +236,10 @@ def test_a_number_of_thousands_of_digits_is_refused(tmp_path, digits):
 @pytest.mark.parametrize(
     ("assignment", "what", "hint"),
     [
-        ("training.steps", "cannot read the setting 'training.steps'", "section.name=value"),
+        ("training.steps", "cannot read the setting 'training.steps'", "KEY=VALUE, as in training.steps=500"),
         ("training.stepz=5", "there is no setting 'training.stepz'", "did you mean 'training.steps'?"),
-        ("steps=5", "there is no setting 'steps'", "valid: training.steps"),
-        ("train.steps=5", "there is no setting 'train.steps'", "did you mean 'training.steps'?"),
+        ("steps=5", "there is no setting 'steps'", "--set training.steps=5"),
+        ("train.steps=5", "there is no setting 'train.steps'", "--set training.steps=5"),
         ("tokens.source.kin=words", "there is no setting 'tokens.source.kin'", "did you mean 'tokens.source.kind'?"),
         ("model=5", "'model' is not a single setting", "model.d_model"),
         ("tokens.source=5", "'tokens.source' is not a single setting", "tokens.source.kind"),

@@ -50,7 +50,7 @@ def test_the_command_page_has_every_verb_with_every_option_of_the_contract(modul
     for verb, options in CONTRACT.items():
         listed = set(re.findall(r"`(--[a-z-]+|[A-Z]+)`", "\n".join(rows_of(sections[verb]))))
         assert set(options.split()) <= listed, verb
-    assert "| `--count` | `int range` | Number of neighbors. Default: `10`. |" in sections["neighbors"]
+    assert "| `--count` | `N` | Number of neighbors. Default: `10`. |" in sections["neighbors"]
     assert "bound method" not in page
     assert "object at 0x" not in page
 

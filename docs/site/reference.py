@@ -75,7 +75,7 @@ def commands_page() -> str:
         rows += [
             (
                 ", ".join(map(code, [*one.opts, *one.secondary_opts])),
-                "" if one.is_flag else code(one.metavar or one.display_type(typer.Context(command)).strip("<>")),
+                "" if one.is_flag else code(one.metavar),
                 cell(one.help or "") + default(one),
             )
             for one in command.params

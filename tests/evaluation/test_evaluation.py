@@ -15,7 +15,7 @@ from glassformer.data.given import as_table
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import read_table
 from glassformer.errors import SettingsError, TableError
-from glassformer.evaluation.evaluate import WorstAnswer, evaluate
+from glassformer.evaluation.evaluate import WorstAnswer, evaluate, score_texts
 from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.text.inputs import Inputs, inputs_of
 

@@ -206,5 +206,5 @@ def test_a_damaged_model_in_a_model_file_is_refused(change: dict[str, Any], word
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     saved = tokenizer().to_dict()
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[sentencepiece\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[sentencepiece\]'"):
         Tokenizer.from_dict(saved)

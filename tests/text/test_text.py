@@ -501,7 +501,7 @@ def test_without_the_library_the_extra_is_named(kind: str, monkeypatch: pytest.M
     saved = learned(kind).to_dict()
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for call in (lambda: learn(CORPUS, KINDS[kind]), lambda: Tokenizer.from_dict(saved)):
-        with pytest.raises(MissingExtraError, match=r"pip install 'glassformer\[subwords\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[subwords\]'"):
             call()
     for other in ("characters", "words", "bytes"):
         assert learn(CORPUS, KINDS[other]).encode("low")

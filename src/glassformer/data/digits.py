@@ -8,7 +8,7 @@ from typing import Any
 def six_digits(value: Any) -> Any:
     """Return a JSON value with its numbers rounded to six significant digits."""
     if isinstance(value, dict):
-        return {name: six_digits(one) for name, one in value.items()}
+        return {name: six_digits(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [six_digits(one) for one in value]
+        return [six_digits(member) for member in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
