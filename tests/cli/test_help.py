@@ -44,7 +44,7 @@ CONTRACT = {
     "neighbors": f"MODEL TOKEN --analogy --side --count {PRINTED}",
     "tokens": f"MODEL TEXT --feature --side --pad-to {PRINTED}",
     "info": f"MODEL {PRINTED}",
-    "export": f"MODEL --to --out --precision --check {COLUMNS} {PRINTED}",
+    "export": f"MODEL --to --out --precision --check --title {COLUMNS} {PRINTED}",
     "import": "DIR --out --overwrite --quiet",
     "serve": f"MODEL --host --port --text --time-limit --log {COMPUTING} --quiet",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -154,6 +155,20 @@ def test_rows_are_held_out_rows_of_the_run_a_table_or_drawn_texts(tiny: ModelFil
         run.read_held_out()
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_a_page_has_a_readme_and_the_first_row_of_one_line_as_its_example(tiny: ModelFile, tmp_path: Path):
+    tiny.save(tmp_path / "model.safetensors")
+    RunDirectory(tmp_path).write_held_out([("a\tb", "x"), ("ab cd", "x"), ("cd", "x")])
+    export(tmp_path, "html", tmp_path / "held", title="Some names")
+    page = (tmp_path / "held" / "index.html").read_text()
+    assert "<title>Some names</title>" in page
+    assert '"example": "ab cd"' in page
+    assert "<iframe " in (tmp_path / "held" / "README.md").read_text()
+    export(tmp_path, "html", tmp_path / "rows", rows=[("the cat", "x")])
+    assert '"example": "the cat"' in (tmp_path / "rows" / "index.html").read_text()
+    assert drawn_rows(tiny).example is None
+
+
 def test_rows_that_the_model_does_not_take_are_left_out_and_none_are_no_check():
     model_file = make_model(side={"unknown": False})
     rows = pair_rows([("ab", "x"), ("ab" * 30, "x"), ("ж", "x")], ["1", "2", "3"], "rows", model_file)
@@ -169,6 +184,8 @@ def test_what_is_wrong_is_refused_before_anything_is_written(tiny: ModelFile, tm
         export(path, "onyx", out)
     with pytest.raises(SettingsError, match="no precision 'int4'"):
         export(path, "ctranslate2", out, precision="int4")
+    with pytest.raises(UsageError, match="ctranslate2 has no page that a title is for"):
+        export(path, "ctranslate2", out, title="Dates")
     out.mkdir()
     (out / "mine.txt").write_text("keep")
     with pytest.raises(RunError, match="the folder is not empty"):

@@ -64,19 +64,19 @@ def test_a_lower_precision_is_that_of_the_weights_alone(precision: str, tmp_path
 
 
 @needs_node
-def test_the_probability_is_that_of_translate(tmp_path: Path) -> None:
+def test_the_confidence_is_that_of_translate(tmp_path: Path) -> None:
     model_file = calibrated(make_model(seed=6, members=2))
     folder, texts = exported(model_file, tmp_path), make_texts(model_file, 15)
     code = "const of = new engine.Translator(description, parts), { texts, beams } = given;"
     code += "return [[...of.translate(texts, beams, true)], [...of.translate(texts, 1)]]"
     yielded, plain = with_engine(folder, code, texts=texts, beams=model_file.settings.decoding.num_beams)
-    found = {one["row"]: one for one in yielded}.values()  # an answer that is certain comes before its probability
+    found = {one["row"]: one for one in yielded}.values()  # an answer that is certain comes before its confidence
     expected = list(translate_stream(Translator(model_file, device="cpu"), texts, min_confidence=0.0))
     assert len({answer.probability for answer in expected}) > 10
     assert {bool(answer.unlike) for answer in expected} == {True, False}
     for one, right in zip(found, expected, strict=True):
-        assert one.get("probability") == (right.probability and pytest.approx(right.probability, abs=1e-3)), right
-    assert not any("probability" in one for one in plain)
+        assert one.get("confidence") == (right.probability and pytest.approx(right.probability, abs=1e-3)), right
+    assert not any("confidence" in one for one in plain)
 
 
 # The engine itself

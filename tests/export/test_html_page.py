@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.settings import ModelSettings
 from glassformer.storage.modelfile import ModelFile, join
-from glassformer.storage.records import TrainingData
+from glassformer.storage.records import TakenColumn, TakenColumns, TrainingData
 from tests.browser import PATIENCE, chromium, seen_before_reading
 from tests.export.conftest import calibrated, restored
 from tests.glassbox.page import conftest as page
@@ -54,6 +55,8 @@ class Window(page.Window):
 
     def choose_beam(self, width: int) -> None:
         """Choose the beam width with the keyboard."""
+        if not self.page.is_visible("input[type=range]"):
+            self.page.click("text=Options")
         self.page.focus("input[type=range]")
         while (now := int(self.page.input_value("input[type=range]"))) != width:
             self.page.keyboard.press("ArrowLeft" if now > width else "ArrowRight")
@@ -78,16 +81,16 @@ class Window(page.Window):
         return str(self.page.inner_text(".output-area"))
 
     def table(self) -> list[list[str]]:
-        """The text, answer and probability of each row."""
+        """The text, answer and confidence of each row."""
         return self.page.evaluate(  # type: ignore[no-any-return]
-            "[...document.querySelectorAll('.lines tbody tr')].map((row) => "
+            "[...document.querySelectorAll('.answers tbody tr')].map((row) => "
             "[...row.cells].slice(1, 4).map((cell) => cell.textContent))"
         )
 
     def answers(self) -> list[str]:
         """The answer of each row, without remarks."""
         return self.page.evaluate(  # type: ignore[no-any-return]
-            "[...document.querySelectorAll('.lines td:nth-child(3) > bdi')].map((answer) => answer.textContent)"
+            "[...document.querySelectorAll('.answers td:nth-child(3) bdi')].map((answer) => answer.textContent)"
         )
 
     def leave(self) -> None:
@@ -167,7 +170,7 @@ def test_the_page_says_that_it_opens_before_it_reads_the_weights(browser: Any, f
     assert "Opening the page" in seen_before_reading(browser, (folder / "index.html").as_uri())
 
 
-def test_typing_gives_the_answer_and_its_probability(window: Window, translator: Translator) -> None:
+def test_typing_gives_the_answer_and_its_confidence(window: Window, translator: Translator) -> None:
     window.open()
     assert window.page.evaluate("document.activeElement.id") == "text"
     assert window.answer == "The answer appears here as you type."
@@ -177,9 +180,10 @@ def test_typing_gives_the_answer_and_its_probability(window: Window, translator:
         (right,) = translate_stream(translator, [text], min_confidence=0.0)
         assert right.probability is not None
         window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
-        window.page.wait_for_selector(".output-area[aria-busy='false']")  # the probability comes later
-        assert f"model’s probability {percent(right.score)}" in window.answer
-        assert f"right with probability {percent(np.log(right.probability))}" in window.answer
+        window.page.wait_for_selector(".output-area[aria-busy='false']")  # the confidence comes later
+        assert f"score −{-right.score:.4f}" in window.answer
+        assert f"confidence {percent(np.log(right.probability))}" in window.answer
+        assert window.page.locator(".badge.red").count() == (right.probability < 0.5)
     assert window.page.get_attribute(".output-area", "aria-live") == "polite"
     window.type("")
     assert window.answer == "The answer appears here as you type."
@@ -204,11 +208,11 @@ def test_many_lines_give_as_many_answers(window: Window, translator: Translator)
     rows = window.table()
     assert [row[0] for row in rows] == texts
     kept = [text for text in texts if len(text) <= MAX_TOKENS]
-    right = dict(zip(kept, translator.translate(kept), strict=True))
-    for text, answer, probability in rows:
+    right = dict(zip(kept, translate_stream(translator, kept, min_confidence=0.0), strict=True))
+    for text, answer, confidence in rows:
         if text in right:
             assert answer.startswith(right[text].text)
-            assert probability == (percent(right[text].score) if text else "")
+            assert confidence == (percent(np.log(right[text].probability or 1)) if text else "")
     assert "Not in the vocabulary: “ß” (U+00DF), “q” (U+0071). The model reads <unk> instead." in rows[4][1]
     too_long = f"The text is longer than the model takes: {MAX_TOKENS + 1} tokens, at most {MAX_TOKENS}."
     assert rows[5][1:] == [too_long, ""]
@@ -216,15 +220,18 @@ def test_many_lines_give_as_many_answers(window: Window, translator: Translator)
     assert "1 without an answer" in window.answer
 
 
-def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, translator: Translator) -> None:
+@pytest.mark.parametrize("n_more", [0, 100])
+def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, translator: Translator, n_more: int) -> None:
     texts = ["abc", "", "gabe", "b" * (MAX_TOKENS + 1), "fß"]
+    texts += ["bad"] * n_more
     window.open()
     window.drop("names.txt", ("\r\n".join(texts) + "\r\n").encode())
     window.page.wait_for_selector("[data-key='save-text']")
     assert "names.txt" in window.page.inner_text(".source")
-    assert "5 lines" in window.page.inner_text(".source")
+    assert f"{len(texts)} lines" in window.page.inner_text(".source")
+    assert window.page.inner_text(".answers th:nth-child(4)") == ("score" if n_more else "confidence")
     kept = [text for text in texts if len(text) <= MAX_TOKENS]
-    right = dict(zip(kept, translator.translate(kept), strict=True))
+    right = dict(zip(kept, translate_stream(translator, kept, min_confidence=0.0), strict=True))
     name, content = window.download("save-text")
     assert name == "names.answers.txt"
     assert content.split("\n") == [*(right[text].text if text in right else "" for text in texts), ""]
@@ -236,7 +243,8 @@ def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, transl
         if text in right:
             assert (answer["text"], answer["finished"]) == (right[text].text, right[text].finished)
             assert answer["score"] == pytest.approx(right[text].score, abs=1e-4)
-            assert "probability" not in answer  # that is a calibrated one, which the page does not have
+            confidence = None if n_more else right[text].probability
+            assert answer.get("confidence") == (confidence and pytest.approx(confidence, abs=1e-3))
             assert answer["unknown"] == list(right[text].unknown)
         else:
             error = f"the text is longer than the model takes: {len(text)} tokens, at most {MAX_TOKENS}"
@@ -276,6 +284,57 @@ def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator:
     window.page.click("[data-key='close-file']")
     window.type("abc")  # the worker takes the next job
     assert window.page.text_content(".answer-text") == (translator.translate(["abc"])[0].text or EMPTY)
+
+
+def test_title_labels_and_example_are_those_of_the_run(browser: Any, model_file: ModelFile, tmp_path: Path) -> None:
+    columns = TakenColumns(
+        inputs=(TakenColumn(name="raw <b>", position=0),), target=TakenColumn(name="clean", position=1), width=2
+    )
+    named = replace(model_file, data=model_file.data.model_copy(update={"columns": columns}))
+    for title, shown in ((None, "raw <b> to clean"), ("Names & <i>things</i> \udcff", "Names & <i>things</i> ?")):
+        html.FORMAT.write(named, tmp_path, "float32", title=title, example="bad cab")
+        window = Window(browser.new_page(), tmp_path).open()
+        assert window.page.inner_text("h1") == shown
+        assert window.page.title() == shown
+        assert window.page.locator(".card > h2").all_inner_texts() == ["raw <b>", "clean"]
+        window.page.click("[data-key='example']")
+        window.page.wait_for_selector(".answer-text")
+        assert window.page.input_value("#text") == "bad cab"
+        window.type("abc\nbad")
+        assert window.page.locator(".answers th").all_inner_texts() == ["raw <b>", "clean", "confidence"]
+        assert window.complaints == []
+        window.page.close()
+
+
+def test_the_columns_of_the_table_are_fixed_and_a_long_text_opens_when_it_is_pressed(window: Window) -> None:
+    place = (
+        "JSON.stringify([...document.querySelectorAll('.answers :is(th, tr:last-child td)')].map((e) => e.offsetLeft))"
+    )
+    height = "document.querySelector('.answers tbody tr').offsetHeight"
+    window.open().type("abc\nbad")
+    before = window.page.evaluate(place)
+    window.type("b" * 300 + "\nbad")
+    assert window.page.evaluate(place) == before
+    assert window.table()[0][0] == "b" * 300
+    cut = window.page.evaluate(height)
+    window.page.click(".cut > summary")
+    assert window.page.evaluate(height) > 2 * cut
+
+
+def test_in_a_frame_the_page_takes_no_focus(browser: Any, folder: Path, tmp_path: Path) -> None:
+    readme = html.README
+    assert "index.html" in readme
+    frame = re.search(r"<iframe .*</iframe>", readme)
+    assert frame is not None
+    (tmp_path / "translator.html").write_bytes((folder / "index.html").read_bytes())
+    (tmp_path / "site.html").write_text(f"<input id=own autofocus>{frame[0]}")
+    page = browser.new_page()
+    page.goto((tmp_path / "site.html").as_uri())
+    page.frames[1].wait_for_selector("body[data-ready='true']")
+    assert page.evaluate("document.activeElement.id") == "own"
+    page.frames[1].fill("#text", "abc")
+    page.frames[1].wait_for_selector(".answer-text")
+    page.close()
 
 
 def test_the_newest_text_wins(window: Window, translator: Translator) -> None:
@@ -458,5 +517,5 @@ def test_everything_is_reached_with_the_keyboard_and_has_a_name(window: Window) 
         )
         assert str(name).strip()
         reached.add(str(name).strip())
-    assert {"Open a file …", "Download the answers", "light or dark theme"} <= reached
+    assert {"Open a file …", "Options", "Download the answers", "light or dark theme"} <= reached
     assert window.page.evaluate("document.querySelector('#text').labels.length") == 1

@@ -168,7 +168,7 @@ def test_a_row_without_an_input_is_left_empty(exported: Any, line: str, reason: 
 
 @pytest.fixture
 def window(browser: Any, model_file: ModelFile, tmp_path: Path) -> Iterator[Window]:  # noqa: F811
-    load_format("html").write(model_file, tmp_path, "float32")
+    load_format("html").write(model_file, tmp_path, "float32", example=compose(GIVEN[0].values()))
     opened = Window(browser.new_page(), tmp_path)
     yield opened
     opened.page.close()
@@ -188,6 +188,10 @@ def test_the_page_has_a_field_for_each_further_input(window: Window, model_file:
     for name, cell in list(GIVEN[0].items())[1:]:
         window.page.fill(f"input[name=input-{name}]", cell)
     (right,) = translator.translate([GIVEN[0]])
+    window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text)}")
+    window.page.fill("#text", "")
+    window.page.fill("input[name=input-tags]", "")
+    window.page.click("[data-key='example']")
     window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text)}")
     window.type("bap\n\nkot\tbap\tV;FUT\tx")
     other = GIVEN[3] | {"tags": "V;FUT"}

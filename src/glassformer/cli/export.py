@@ -24,6 +24,7 @@ def export(
     check: Annotated[
         str | None, Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows).")
     ] = None,
+    title: Annotated[str | None, Option(help="Title of the page of html (default: the names of the columns).")] = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.
 
@@ -45,6 +46,7 @@ def export(
         precision=precision,
         rows=table.pairs if table else None,
         where=table.locations if table else None,
+        title=title,
         progress=reporter.print,
     )
     for search in exported.check.searches:

@@ -71,6 +71,7 @@ def export(
     precision: str | None = None,
     rows: Sequence[tuple[Source, str]] | None = None,
     where: Sequence[str] | None = None,
+    title: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Exported:
     """Export a model file, a run directory or a model of the hub to the folder `out`; return what was checked.
@@ -78,16 +79,19 @@ def export(
     The answers of the exported model, in its own runtime, are compared with the model's answers to
     `rows` (`where[i]` names row i), or on the held-out rows of the run, or else on drawn texts. In float32 they must be
     equal, greedily and with a beam, and the scores within a bound; `check.json` in the folder says what was compared.
+    A page has a `title` (default: the names of its columns), and as an example the first of these rows.
 
-    Raises UsageError for an unknown format, SettingsError for a precision or a model that the format does not have,
-    MissingExtraError when a library is not installed, RunError when `out` exists, cannot be written or is being written
-    by another process, and EngineError when the answers differ; then nothing is written.
+    Raises UsageError for an unknown format or a title of one without a page, SettingsError for a precision or a model
+    that the format does not have, MissingExtraError when a library is not installed, RunError when `out` exists, cannot
+    be written or is being written by another process, and EngineError when the answers differ; then nothing is written.
     """
     report = progress or (lambda _: None)
     target, out = load_format(to), Path(os.path.realpath(out))
     precision = precision or target.precisions[0]
     if precision not in target.precisions:
         raise SettingsError(f"{to} has no precision {precision!r}", hint=nearest(precision, target.precisions))
+    if title is not None and not target.is_page:
+        raise UsageError(f"{to} has no page that a title is for", got=title, hint="--to html")
     check_empty(out)
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
@@ -101,7 +105,8 @@ def export(
     with _new_folder(out) as folder:
         report(f"writing {to} in {precision}")
         with writing(out):
-            target.write(model_file, folder, precision)
+            captions = {"title": title, "example": tested.example} if target.is_page else {}
+            target.write(model_file, folder, precision, **captions)
         report(f"checking {len(tested.rows)} texts in {to}: {tested.origin} and edge cases")
         checker = Checker(model_file, tested)
         answers = [target.answer(folder, tested.given, num_beams) for num_beams in checker.widths]

@@ -8,6 +8,7 @@ scripts: a browser leaves out one that is not as it was written, and the page sa
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -45,6 +46,18 @@ POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; worker-src blob:; "
     "require-trusted-types-for 'script'; trusted-types glassformer"
 )
+README = """# A page that translates
+
+Open `index.html` in a browser. It computes on the visitor's device, and sends nothing.
+
+## Put it on your site
+
+Upload `index.html`, here as `translator.html`, and write where it is to be:
+
+```html
+<iframe src="translator.html" title="Translator" style="width: 100%; height: 640px; border: 0"></iframe>
+```
+"""
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '([^']+)';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
 
@@ -56,9 +69,11 @@ def check_supported(model_file: ModelFile) -> None:
         raise SettingsError("the page cannot split the texts of this model", got=got, hint="--to onnx")
 
 
-def write(model_file: ModelFile, folder: Path, precision: str) -> None:
-    """Write the page."""
-    (folder / FILE_NAME).write_bytes(page_html(model_file, precision))
+def write(
+    model_file: ModelFile, folder: Path, precision: str, title: str | None = None, example: str | None = None
+) -> None:
+    """Write the page; the title is that of its columns where none is given."""
+    (folder / FILE_NAME).write_bytes(page_html(model_file, precision, title, example))
 
 
 def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
@@ -72,8 +87,13 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Progra
     return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
 
 
-def page_html(model_file: ModelFile, precision: str) -> bytes:
+def page_html(model_file: ModelFile, precision: str, title: str | None = None, example: str | None = None) -> bytes:
     """Return the page with this model in it."""
+    columns, inputs = model_file.data.columns, model_file.source_tokenizer.inputs
+    source, target = (columns.inputs[0].name, columns.target.name) if columns else (None, None)
+    source = inputs[0].name if inputs else source
+    title = title or (f"{source} to {target}" if source and target else "Translator")
+    title = title.encode(errors="replace").decode()  # an argument may have lone surrogates
     entries, weights = pack(model_file.all_tensors, precision)
     description = describe_export(model_file) | {
         "precision": precision,
@@ -82,6 +102,9 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
         "tensors": entries,
         "weight_bytes": len(weights),
         "template": trace_template(model_file),
+        "title": title,
+        "labels": [source or "text", target or "answer"],
+        "example": example,
         "opens_glass_box": model_file.n_parameters <= MAX_PARAMETERS,
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
@@ -94,6 +117,7 @@ def page_html(model_file: ModelFile, precision: str) -> bytes:
     policy = f"{POLICY}; script-src data: {hashes}; style-src {policy_hash(style)}"
     filled = {
         "policy": policy,
+        "title": html.escape(title),
         "style": style,
         "imports": imports,
         "glassbox": glassbox_body(),
@@ -229,4 +253,6 @@ FORMAT = Format(
     check_supported=check_supported,
     write=write,
     answer=answer,
+    readme=README,
+    is_page=True,
 )

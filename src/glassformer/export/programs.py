@@ -55,16 +55,18 @@ class Format:
     exported folder to texts with a beam width, computed by its own runtime.
     `holds_members` says whether a file with several models can be exported as one. `readme` is the README.md of the
     folder, with EXAMPLE where it has a text.
+    `is_page` says whether a person reads it: `write` then takes its `title` and an `example` of a source, too.
     """
 
     precisions: tuple[str, ...]
     beam: Beam
     packages: tuple[str, ...]
     check_supported: Callable[[ModelFile], None]
-    write: Callable[[ModelFile, Path, str], None]
+    write: Callable[..., None]
     answer: Callable[[Path, Sequence[Source], int], list[ProgramAnswer]]
     holds_members: bool = True
     readme: str = ""
+    is_page: bool = False
 
 
 # What a program reads

@@ -45,6 +45,12 @@ class CheckRows:
         return [as_given(row.text, self.inputs) for row in self.rows]
 
     @property
+    def example(self) -> str | None:
+        """The first source of a row with a right answer that is one line without tabs; None where there is none."""
+        found = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
+        return next(found, None)
+
+    @property
     def filled(self) -> list[int]:
         """The numbers of the rows that are not empty."""
         return [i for i, row in enumerate(self.rows) if is_not_empty(row.text, self.inputs)]

@@ -1,4 +1,4 @@
-/** One answer: the text, its probability, and what there is to say about it. */
+/** One answer: the text, its confidence, and what there is to say about it. */
 
 import { copyButton } from 'glassbox/core/copy.js';
 import { bdi, el } from 'glassbox/core/dom.js';
@@ -49,6 +49,14 @@ const RIGHT =
 const TOO_LARGE =
   'The model is too large for its glass box in a page: “glassformer explain MODEL TEXT --html answer.html” writes it.';
 
+/** The confidence of an answer, in color below a half; nothing where it is not known. */
+export const confidenceOf = ({ confidence }) =>
+  confidence !== undefined && el(confidence < 0.5 ? 'span.badge.red' : 'span', { title: RIGHT }, percent(confidence));
+
+/** The score of an answer. */
+export const scoreOf = ({ score }) =>
+  el('span', { title: 'sum of log-probabilities (nats): not whether the answer is right' }, digits(score));
+
 /**
  * @param {string} text @param answer  of the worker
  * @param {(text: string) => string|null} linkOf
@@ -62,12 +70,8 @@ export function answerCard(text, answer, linkOf) {
     el('p.answer-text', answer.text ? bdi(answer.text, 'output') : el('span.missing', 'The answer is empty.')),
     el(
       'p.row.facts-of-answer',
-      answer.probability === undefined ? null : el('span', { title: RIGHT }, `right with probability ${percent(answer.probability)}`),
-      el(
-        'span',
-        { title: `not that the answer is right; sum of log-probabilities: ${digits(answer.score)} nats` },
-        `model’s probability ${percent(Math.exp(answer.score))}`,
-      ),
+      answer.confidence !== undefined && el('span', 'confidence ', confidenceOf(answer)),
+      el('span', 'score ', scoreOf(answer)),
       copyButton('Copy', () => answer.text, { data: { key: 'copy' } }),
       glassBoxLink(linkOf(text)),
     ),

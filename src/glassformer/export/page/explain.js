@@ -30,8 +30,8 @@ function complete(translator, trace) {
   const { models, calibration } = translator.description;
   const { num_beams: beams } = trace.search.beam;
   if (models.length === 1 && beams !== calibration.num_beams) return trace;
-  const { text, probability } = [...translator.translate([trace.inputs ?? trace.text], beams, true)].at(-1);
-  if (models.length === 1) trace.probability = probability;
+  const { text, confidence } = [...translator.translate([trace.inputs ?? trace.text], beams, true)].at(-1);
+  if (models.length === 1) trace.probability = confidence;
   else if (text !== trace.translation) trace.warning = `all ${models.length} members together answer “${text || '(empty)'}”`;
   return trace;
 }

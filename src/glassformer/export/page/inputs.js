@@ -3,6 +3,7 @@
 import { inputField } from 'glassbox/views/ask.js';
 import { el } from 'glassbox/core/dom.js';
 import { isBlank } from 'glassbox/tokenizer/segmenters.js';
+import { cellsOf } from 'glassbox/tokenizer/source.js';
 
 const SEPARATOR = '\x1f';
 
@@ -14,6 +15,13 @@ export class OtherInputs {
     const names = (inputs ?? []).map(({ name }) => name).join(', ');
     const hint = `or give all inputs in each line, separated by tabs: ${names}`;
     this.elements = inputs ? [...this.fields.map(({ element }) => element), el('p.hint', hint)] : [];
+  }
+
+  /** Fill the fields with the cells of a source, and return its text. */
+  fill(source) {
+    const [text, ...rest] = cellsOf(this.inputs, source);
+    for (const [i, cell] of rest.entries()) this.fields[i].input.value = cell;
+    return text;
   }
 
   /** The source of a line: its cells, or else its text and the values of the fields. */

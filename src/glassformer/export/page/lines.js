@@ -1,21 +1,26 @@
 /** Many texts: progress, a table of answers as they are found, and files to download. */
 
-import { bdi, button, el, shown, table, wide } from 'glassbox/core/dom.js';
+import { bdi, button, el, shown, table } from 'glassbox/core/dom.js';
 import { download } from 'glassbox/views/figure.js';
-import { grouped, percent } from 'glassbox/core/numbers.js';
+import { grouped } from 'glassbox/core/numbers.js';
 import { cellsOf, readable } from 'glassbox/tokenizer/source.js';
-import { glassBoxLink, remarks } from 'translator/answers.js';
+import { confidenceOf, glassBoxLink, remarks, scoreOf } from 'translator/answers.js';
 
 const MAX_SHOWN = 500; // rows of the table; the files have all
 const REPORT = 500; // milliseconds between two announcements
+const LONG = 20; // characters of a text that a phone may cut
+
+/** A text in a column; of a long one the first lines, and all when it is pressed. */
+const cell = (text) => (text.length > LONG ? el('details.cut', el('summary', bdi(text))) : bdi(text));
 
 export class Lines {
   /**
-   * @param inputs  of the source, or null @param {string[]} texts @param {string|null} fileName
-   * @param {() => void} stop @param {(text: string) => string|null} linkOf
+   * @param inputs  of the source, or null @param {string[]} texts @param {string|undefined} fileName
+   * @param {() => void} stop
+   * @param {{labels: string[], isJudged: boolean, linkOf: (text: string) => string|null}} look  isJudged: with confidence
    */
-  constructor(inputs, texts, fileName, stop, linkOf) {
-    Object.assign(this, { inputs, texts, fileName, linkOf, answers: Array(texts.length), n: 0, isOver: false });
+  constructor(inputs, texts, fileName, stop, { labels, isJudged, linkOf }) {
+    Object.assign(this, { inputs, texts, fileName, isJudged, linkOf, answers: Array(texts.length), n: 0, isOver: false });
     this.started = performance.now();
     this.reported = this.started;
     this.meter = el('progress', { max: texts.length, value: 0, 'aria-label': 'texts translated' });
@@ -28,15 +33,15 @@ export class Lines {
     this.elements = [
       el('div.progress', this.meter, el('div.row', this.status, this.stopButton)),
       this.downloads,
-      wide(table('', ['', 'text', 'answer', 'model’s probability', ''], this.rows, { class: 'lines' })),
+      table('', ['', ...labels, isJudged ? 'confidence' : 'score', ''], this.rows, { class: 'answers' }),
       more ? el('p.hint', more) : null,
     ].filter(Boolean);
     this.report();
   }
 
   emptyRow(text, row) {
-    const shown = bdi(readable(this.inputs, text));
-    return el('tr', el('td.size', String(row + 1)), el('td', shown), el('td.missing', '…'), el('td'), el('td'));
+    const source = cell(readable(this.inputs, text));
+    return el('tr', el('td.size', String(row + 1)), el('td', source), el('td.missing', '…'), el('td'), el('td'));
   }
 
   /** Fill in the answer to text `row`. */
@@ -45,12 +50,12 @@ export class Lines {
     this.answers[row] = answer;
     this.meter.value = this.n;
     if (row < MAX_SHOWN) {
-      const [, , output, probability, link] = this.rows[row].cells;
+      const [, , output, sure, link] = this.rows[row].cells;
       const notes = remarks(answer).map((note) => el(answer.error ? 'div.wrong' : 'div.note', note));
       output.className = '';
-      output.replaceChildren(...(answer.error ? notes : [bdi(answer.text), ...notes]));
+      output.replaceChildren(...(answer.error ? notes : [cell(answer.text), ...notes]));
       const isPlain = !answer.error && cellsOf(this.inputs, this.texts[row])[0].trim();
-      probability.replaceChildren(isPlain ? percent(Math.exp(answer.score)) : '');
+      sure.replaceChildren(...shown([isPlain && (this.isJudged ? confidenceOf : scoreOf)(answer)]));
       const href = isPlain ? this.linkOf(this.texts[row]) : null;
       link.replaceChildren(...shown([glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')]));
     }
@@ -101,8 +106,8 @@ export class Lines {
     const answer = this.answers[row];
     if (!answer) return { error: 'stopped before this text' };
     if (answer.error) return { error: answer.error };
-    const { text, score, rank_score: rankScore, finished, unknown, unlike } = answer;
-    return { text, score, rank_score: rankScore, finished, unknown, unlike };
+    const { text, confidence, score, rank_score: rankScore, finished, unknown, unlike } = answer;
+    return { text, confidence, score, rank_score: rankScore, finished, unknown, unlike };
   }
 
   save(ending, text) {

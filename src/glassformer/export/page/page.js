@@ -2,7 +2,7 @@
 
 import { button, el, slider, switchLight } from 'glassbox/core/dom.js';
 import { grouped } from 'glassbox/core/numbers.js';
-import { readLines } from 'glassbox/tokenizer/source.js';
+import { readLines, readable } from 'glassbox/tokenizer/source.js';
 import { addressOf, answerCard } from 'translator/answers.js';
 import { OtherInputs } from 'translator/inputs.js';
 import { Lines } from 'translator/lines.js';
@@ -10,13 +10,14 @@ import { Lines } from 'translator/lines.js';
 const DELAY = 80; // milliseconds after the last key
 const LARGEST_CACHE = 50_000; // answers that are kept
 const MAX_BEAMS = 10;
+const MAX_JUDGED = 100; // texts whose answers get a confidence, for which greedy search alone is not enough
 
 export class TranslatorPage {
   constructor(description, client) {
     this.description = description;
     this.client = client;
     this.beams = description.search.num_beams;
-    this.known = new Map(); // beams, whether it is one of many, and text -> answer
+    this.known = new Map(); // beams, whether it has a confidence, and text -> answer
     this.file = null; // { name, lines } of a file that was opened
     this.isReady = false;
     this.timer = 0;
@@ -46,15 +47,16 @@ export class TranslatorPage {
     this.others = new OtherInputs(this.inputs, () => this.typed());
     this.source = el('div.source');
     this.output = el('div.output-area', { 'aria-live': 'polite', 'aria-busy': 'true' });
-    const { models, opens_glass_box: hasGlassBox } = this.description;
+    const { models, labels, opens_glass_box: hasGlassBox } = this.description;
     const words = `${models.length} members answer together; the glass box shows the first of them.`;
     const about = models.length > 1 && hasGlassBox && el('p.hint', words);
     const columns = el(
       'main.columns-2',
-      el('section.card', el('h2', el('label', { for: 'text' }, this.inputs?.[0].name ?? 'Text')), this.source),
-      el('section.card', { 'aria-label': 'answer' }, el('h2', 'Answer'), this.output, about),
+      el('section.card', el('h2', el('label', { for: 'text' }, labels[0])), this.source),
+      el('section.card', { 'aria-label': labels[1] }, el('h2', labels[1]), this.output, about),
     );
-    this.elements = [this.header(), el('div.bar', el('div.row', this.searchSetting())), columns, this.footer()];
+    const options = el('details', el('summary', 'Options'), this.searchSetting());
+    this.elements = [this.header(), columns, options, this.footer()];
     this.drawSource();
     this.output.replaceChildren(el('p.hint', 'Loading the model …'));
     addEventListener('keydown', (event) => event.key === 'Escape' && this.lines && this.stop());
@@ -64,7 +66,7 @@ export class TranslatorPage {
   header() {
     return el(
       'header.top',
-      el('h1.brand', 'glassformer'),
+      el('h1.brand', this.description.title),
       el('span.size', 'This page translates on your device. It sends nothing and needs no network.'),
       button('◐', switchLight, { 'aria-label': 'light or dark theme', data: { key: 'light' } }),
     );
@@ -74,6 +76,7 @@ export class TranslatorPage {
     const { parameters, precision, max_source_tokens: longest, source, target } = this.description;
     const tokens = source.kind === target.kind ? source.kind : `${source.kind} to ${target.kind}`;
     const facts = [
+      'glassformer',
       `${grouped(parameters)} parameters in ${precision}`,
       tokens,
       `texts of at most ${grouped(longest)} tokens`,
@@ -94,8 +97,12 @@ export class TranslatorPage {
 
   drawSource() {
     const openButton = button('Open a file …', () => this.chooser.click(), { data: { key: 'open' } });
+    const { example } = this.description;
+    const words = example && readable(this.inputs, example);
     const hint = el(
       'p.row',
+      example && el('span.size', 'Example:'),
+      example && button(el('bdi', { title: words }, words), () => this.tryExample(), { data: { key: 'example' } }),
       openButton,
       this.chooser,
       el('span.size.drop-hint', 'or drop one here: one text in each line'),
@@ -118,8 +125,13 @@ export class TranslatorPage {
 
   begin() {
     this.isReady = true;
-    this.input.focus();
+    if (window === top) this.input.focus(); // in a frame, a site would scroll to it
     this.translate();
+  }
+
+  tryExample() {
+    this.input.value = this.others.fill(this.description.example);
+    this.typed();
   }
 
   typed() {
@@ -187,12 +199,14 @@ export class TranslatorPage {
     if (!this.isReady) return;
     const { texts, beams } = this;
     const isMany = this.file !== null || texts.length > 1;
+    const isJudged = texts.length <= MAX_JUDGED && beams === this.description.calibration.num_beams;
     this.lines?.end();
-    const name = this.file?.name ?? null;
-    this.lines = isMany ? new Lines(this.inputs, texts, name, () => this.stop(), this.linkOf(beams)) : null;
+    const look = { labels: this.description.labels, isJudged, linkOf: this.linkOf(beams) };
+    this.lines = isMany ? new Lines(this.inputs, texts, this.file?.name, () => this.stop(), look) : null;
     if (this.lines) this.output.replaceChildren(...this.lines.elements);
     this.output.setAttribute('aria-live', isMany ? 'off' : 'polite'); // the progress has a status of its own
-    const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(`${beams} ${isMany} ${texts[row]}`)));
+    const keyOf = (text) => `${beams} ${isJudged} ${text}`;
+    const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(keyOf(texts[row]))));
     if (!missing.length) {
       this.client.stop();
       this.finish();
@@ -204,13 +218,13 @@ export class TranslatorPage {
     const onMessage = ({ answers = [], done, failed }) => {
       for (const answer of answers) {
         const text = wanted[answer.row];
-        if (this.known.size < LARGEST_CACHE) this.known.set(`${beams} ${isMany} ${text}`, answer);
+        if (!answer.isFirst && this.known.size < LARGEST_CACHE) this.known.set(keyOf(text), answer);
         for (const row of rowsOf.get(text)) this.show(row, answer);
       }
       if (failed) this.output.replaceChildren(el('p.wrong', { role: 'alert' }, `The model failed: ${failed}`));
       if (done) this.finish();
     };
-    this.client.start(wanted, beams, onMessage, !isMany);
+    this.client.start(wanted, beams, onMessage, isJudged);
   }
 
   /** Show the answer to text `row`; false if there is none. */

@@ -3,7 +3,7 @@
  * best answer (glassformer/paper/search/greedy_first.py).
  *
  * @typedef {{row: number, text: string, ids: number[], score: number, rank_score: number, finished: boolean,
- *   unknown: string[], unlike: string, probability?: number}} Found  the answer to text `row`
+ *   unknown: string[], unlike: string, confidence?: number, isFirst?: boolean}} Found  the answer to text `row`
  * @typedef {{row: number, error: string}} Refused  why there is no answer
  */
 
@@ -36,7 +36,7 @@ export class Translator {
 
   /**
    * Yields the answer to each text. With `confidence` it has the probability that it is right, where that is known, and
-   * an answer of which greedy search is certain comes without it before: a beam takes longer.
+   * an answer of which greedy search is certain comes without it before (`isFirst`): a beam takes longer.
    *
    * @param {(string|object)[]} texts  objects for a model with several inputs @param {number} beams  1: greedy search
    * @returns {Generator<Found|Refused, void>}
@@ -61,11 +61,11 @@ export class Translator {
       const memories = this.models.map((model) => model.encode(ids, visible));
       const [greedy] = this.search(memories, 1);
       const isCertain = beams === 1 || this.isCertain(greedy);
-      if (isCertain) yield { ...greedy, unknown, unlike };
+      if (isCertain) yield { ...greedy, unknown, unlike, isFirst: isJudged };
       if (isCertain && !isJudged) return;
       const [best, ...rest] = this.search(memories, beams, isJudged ? beams : 1);
       const judged = { ...best, others: rest.map(({ score }) => score) };
-      const more = isJudged ? { probability: probability(calibration, judged, unlike) } : {};
+      const more = isJudged ? { confidence: probability(calibration, judged, unlike) } : {};
       yield { ...best, unknown, unlike, ...more };
     } catch (error) {
       if (!(error instanceof TextError)) throw error;
