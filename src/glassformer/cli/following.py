@@ -154,7 +154,7 @@ def _print_done(reporter: Reporter, event: Finished, rows: str) -> None:
         verdict = f"{metric} on {f'{event.answers:,} {rows} answers' if event.answers else f'{rows} rows'}"
     reporter.print(verdict, style="bold green")
     text = f"{event.reason} after {clock(event.seconds)}"
-    if event.loss_fell is not None and (event.is_improving or event.loss_fell < 1):
+    if event.loss_fell is not None and not event.is_right:
         still = ", still improving" if event.is_improving else ""
         text += f"{still}: the loss fell by {max(0, round(100 * event.loss_fell))} % in the last half"
     reporter.print(text)

@@ -148,7 +148,11 @@ class Finished(Event):
     loss_fell: float | None = None
 
     @property
+    def is_right(self) -> bool:
+        """Whether every answer is right."""
+        return self.metric == "exact_match" and self.value == 1
+
+    @property
     def is_improving(self) -> bool:
         """Whether more training would help: some answers are not right, and the loss was falling."""
-        is_right = self.metric == "exact_match" and self.value == 1
-        return not is_right and self.loss_fell is not None and self.loss_fell >= IMPROVING
+        return not self.is_right and self.loss_fell is not None and self.loss_fell >= IMPROVING
