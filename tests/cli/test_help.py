@@ -46,7 +46,7 @@ CONTRACT = {
     "info": f"MODEL {PRINTED}",
     "export": f"MODEL --to --out --precision --check --title {COLUMNS} {PRINTED}",
     "import": "DIR --out --overwrite --quiet",
-    "serve": f"MODEL --host --port --text --time-limit --log {COMPUTING} --quiet",
+    "serve": f"MODEL --host --port --allow-origin --text --time-limit --log {COMPUTING} --quiet",
 }
 """The arguments and options of each verb. Scripts of users have them."""
 

@@ -71,8 +71,8 @@ def serve(
     """Serve a page that explains the translation of any text, and the same data as JSON over HTTP.
 
     The server listens on this machine only, unless --host names another address. Ctrl-C stops it, and the signal
-    SIGHUP loads the models again. What is not given is read from the environment, such as
-    GLASSFORMER_TIME_LIMIT=20, and the models from GLASSFORMER_MODELS.
+    SIGHUP loads the models again. What is not given is read from the environment, such as GLASSFORMER_TIME_LIMIT=20,
+    and the models from GLASSFORMER_MODELS.
 
     Examples:
         glassformer serve run
