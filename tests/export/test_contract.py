@@ -156,8 +156,8 @@ def test_the_check_finds_a_wrong_export(
 ) -> None:
     target, model_file = load_format(to), make_model(positions="learned", max_length=42)
 
-    def write(model_file: ModelFile, folder: Path, precision: str) -> None:
-        target.write(globals()[mutation](model_file), folder, precision)
+    def write(model_file: ModelFile, folder: Path, precision: str, **page: str) -> None:
+        target.write(globals()[mutation](model_file), folder, precision, **page)
 
     monkeypatch.setattr(f"{export_module}.load_format", lambda _: replace(target, write=write))
     with pytest.raises(EngineError) as caught:
