@@ -17,7 +17,7 @@ NEXT = """
 next, with your own table (two columns are enough):
   glassformer train pairs.csv --out run
 with this model:
-  echo 1969-07-20 | glassformer translate {run}
+  glassformer translate {run} 1969-07-20
   glassformer evaluate {run} {test}
   glassformer info {run}
   glassformer explain {run} {source} --html report.html"""
