@@ -1,9 +1,14 @@
-"""Settings of a tiny model over characters, over which a test puts its own."""
+"""Settings of a tiny model over characters, over which a test puts its own, and lists of ids in one array."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
+
+from glassformer.data.corpus import Sequences
 from glassformer.planning.recipes.overrides import merge
 from glassformer.settings import Settings
 
@@ -23,3 +28,8 @@ OVERRIDES: dict[str, Any] = {
 
 def settings(**sections: dict[str, Any]) -> Settings:
     return Settings(**merge({"tokens": CHARACTERS, "model": SHAPE | {"tied_embeddings": "none"}}, sections))
+
+
+def in_one_array(sequences: Sequence[Sequence[int]]) -> Sequences:
+    ids = np.fromiter(chain.from_iterable(sequences), np.int32)
+    return Sequences(ids, np.fromiter(map(len, sequences), np.int32))

@@ -7,6 +7,7 @@ import unicodedata
 from rich.console import Console
 
 from glassformer.cli.console import printable, printable_lines, wrapped
+from glassformer.data.digits import six_digits
 
 
 def test_what_acts_on_a_terminal_is_printed_as_an_escape():
@@ -39,3 +40,9 @@ def test_a_line_for_a_terminal_breaks_between_words_only_and_one_for_a_file_not_
     assert wrapped(text, Console(width=14, force_terminal=False)) == text
     lines = wrapped(text, Console(width=14, force_terminal=True)).split("\n")
     assert lines == ["one two three", "  four five", f"    {'x' * 30}", "    six"]
+
+
+def test_numbers_for_programs_have_six_significant_digits() -> None:
+    same = {"count": 12345678, "text": "0.12345678", "is_right": True}
+    value = {"scores": [0.12345678, -1234567.8], "pair": (1.5e-9, 2.0), **same}
+    assert six_digits(value) == {"scores": [0.123457, -1234570.0], "pair": [1.5e-9, 2.0], **same}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from glassformer.data.batches import plan_batches
-from glassformer.data.corpus import Sequences, spread
+from glassformer.data.corpus import spread
+from tests.tiny import in_one_array
 
 quick = settings(max_examples=50, deadline=None)
 sequences = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12)
@@ -18,7 +19,7 @@ sequences = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12)
 @quick
 @given(sequences, st.data())
 def test_packed_sequences_are_read_one_by_one_or_in_any_order_and_counted(lists, data):
-    packed = Sequences.pack(lists)
+    packed = in_one_array(lists)
     assert len(packed) == len(lists)
     assert packed.lengths.tolist() == [len(row) for row in lists]
     assert [packed.ids[a : a + n].tolist() for a, n in zip(packed.starts, packed.lengths, strict=True)] == lists

@@ -17,7 +17,6 @@ from hypothesis import given, settings as examples, strategies as st
 from numpy.typing import NDArray
 
 import glassformer.glassbox
-from glassformer.data.corpus import Sequences
 from glassformer.export.html import page_html
 from glassformer.glassbox.report import report_html
 from glassformer.glassbox.trace import explain
@@ -28,6 +27,7 @@ from glassformer.text import Tokenizer, learn
 from glassformer.text.seen import Seen, learn_seen
 from tests.browser import chromium
 from tests.inference.test_translator import untrained
+from tests.tiny import in_one_array
 
 SEEN_JS = Path(glassformer.glassbox.__file__).parent / "page" / "model" / "seen.js"
 NODE = shutil.which("node")
@@ -39,7 +39,7 @@ def dates(n: int, first: int, last: int, seed: int) -> list[str]:
 
 
 def encoded(tokenizer: Tokenizer, texts: list[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-    sequences = Sequences.pack([tokenizer.frame(ids) for ids in tokenizer.encode_many(texts)])
+    sequences = in_one_array([tokenizer.frame(ids) for ids in tokenizer.encode_many(texts)])
     return sequences.ids, sequences.lengths
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.corpus import Corpus, Sequences
+from glassformer.data.corpus import Corpus
 from glassformer.fast.loss import cross_entropy
 from glassformer.paper.model import Transformer
 from glassformer.settings import ModelSettings, Settings, TrainingSettings
 from glassformer.training.accelerated import Accelerated
 from glassformer.training.objective import TeacherForced, learning_rate, summed_losses
+from tests.tiny import in_one_array
 from tests.untrained import logits_of
 
 # Teacher forcing
@@ -25,7 +26,7 @@ def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
     tiny = {"d_model": 16, "d_ff": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1}
     model = Transformer(ModelSettings(**tiny, copy_mechanism=True), 20, 20, [-1] * 4 + list(range(4, 20)))
     sources, targets = [[1, 5, 6, 5, 2], [1, 4, 2]], [[1, 5, 6, 2], [1, 12, 13, 4, 2]]
-    corpus = Corpus(Sequences.pack(sources), Sequences.pack(targets))
+    corpus = Corpus(in_one_array(sources), in_one_array(targets))
     packed = TeacherForced.of(corpus, np.arange(2), torch.device("cpu"))
     found = summed_losses(model.eval(), packed, 0.1)
     fast = Accelerated(copy.deepcopy(model), Settings(), torch.device("cpu")).summed_losses(packed, 0.1)

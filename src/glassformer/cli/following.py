@@ -49,8 +49,10 @@ def follow(
                     reporter.print(f"Training on {event.device} in {event.precision}{resumed}; {where}.")
                 case events.Progress():
                     text = progress_text(event, begun, training)
-                    more = f" · {event.tokens_per_second:,.0f} tokens/s · learning rate {event.learning_rate:.1e}"
-                    line.update(task, description=text + (metric + more) * (reporter.console.width >= WIDE))
+                    if reporter.console.width >= WIDE:
+                        speed = f"{event.tokens_per_second:,.0f} tokens/s"
+                        text += f"{metric} · {speed} · learning rate {event.learning_rate:.1e}"
+                    line.update(task, description=text)
                 case events.Validated():
                     _print_validated(reporter, event, rows, answers)
                     metric = f" · {measured_text(event.metric, event.value)}"

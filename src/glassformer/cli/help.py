@@ -23,11 +23,13 @@ def description_of(verb: Callable[..., None]) -> tuple[str, str]:
 
 def usage_of(parameters: Sequence[Any]) -> list[str]:
     """Return what follows the name of a command: its arguments, the options that it needs, and the others."""
-    arguments = [one for one in parameters if one.param_type_name == "argument"]
-    needed = [one for one in parameters if one.param_type_name == "option" and one.required]
-    words = [f"{one.metavar}{'...' * (one.nargs != 1)}" for one in arguments]
-    words = [word if one.required else f"[{word}]" for word, one in zip(words, arguments, strict=True)]
-    return [*words, *(f"{one.opts[0]} {one.metavar}" for one in needed), "[OPTIONS]"]
+    words = []
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            word = parameter.metavar if parameter.nargs == 1 else f"{parameter.metavar}..."
+            words.append(word if parameter.required else f"[{word}]")
+    needed = [each for each in parameters if each.param_type_name == "option" and each.required]
+    return [*words, *(f"{option.opts[0]} {option.metavar}" for option in needed), "[OPTIONS]"]
 
 
 def print_help(command: Any, context: Any) -> None:
@@ -54,19 +56,18 @@ def print_help(command: Any, context: Any) -> None:
 
 def _parameters(command: Any, context: Any) -> Iterator[tuple[str, str, str]]:
     """Yield the panel, the name and the text of each argument and option, those of `COMMON` last."""
-    parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    for one in sorted(parameters, key=lambda one: (one.param_type_name != "argument", one.rich_help_panel or "")):
-        if one.param_type_name == "argument":
-            yield "Arguments", one.metavar, one.help or ""
+    parameters = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
+    for each in sorted(parameters, key=lambda each: (each.param_type_name != "argument", each.rich_help_panel or "")):
+        if each.param_type_name == "argument":
+            yield "Arguments", each.metavar, each.help or ""
             continue
-        options = sorted((*one.opts, *one.secondary_opts), key=lambda name: not name.startswith("--"))
-        name = " ".join((", ".join(options), *([] if one.is_flag or one.metavar is None else [one.metavar])))
-        default = "" if one.required or not one.show_default or one.default in (None, False, ()) else one.default
-        yield (
-            one.rich_help_panel or "Options",
-            name,
-            f"{one.help or ''}{f' [default: {default}]' if default != '' else ''}",
-        )
+        name = ", ".join(sorted((*each.opts, *each.secondary_opts), key=lambda name: not name.startswith("--")))
+        if not each.is_flag and each.metavar is not None:
+            name = f"{name} {each.metavar}"
+        text = each.help or ""
+        if each.show_default and not each.required and each.default not in (None, False, ()):
+            text = f"{text} [default: {each.default}]"
+        yield each.rich_help_panel or "Options", name, text
 
 
 def _commands(command: Any, context: Any) -> Iterator[tuple[str, str, str]]:

@@ -194,7 +194,7 @@ BleuTokenize = Annotated[
 ]
 NoGroup = Annotated[bool, Option("--no-group", help="Score each row separately, even if rows have the same source.")]
 
-# TrainingOptions
+# Training
 
 
 class TrainingOptions(ColumnOptions):

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,6 @@ class Sequences:
 
     ids: NDArray[np.integer[Any]]
     lengths: NDArray[np.integer[Any]]
-
-    @classmethod
-    def pack(cls, sequences: Sequence[Sequence[int]]) -> Sequences:
-        """Create the array from separate sequences of ids."""
-        ids = np.fromiter(chain.from_iterable(sequences), np.int32)
-        return cls(ids, np.fromiter(map(len, sequences), np.int32))
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:

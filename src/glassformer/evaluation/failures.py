@@ -325,7 +325,7 @@ def _spans(values: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-# RowsToAdd
+# Rows to add
 
 
 def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, ...]:

@@ -77,7 +77,7 @@ def write(
 
 
 def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
-    """ProgramAnswer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
+    """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
     node = shutil.which("node")
     if node is None:
         raise EngineError(

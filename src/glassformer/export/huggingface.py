@@ -63,7 +63,7 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
 
 
 def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
-    """ProgramAnswer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
+    """Answer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
     had_progress_bar = logging.is_progress_bar_enabled()

@@ -19,7 +19,7 @@ NAMED = 10
 
 
 class NamedRows(BaseModel, extra="forbid"):
-    """NamedRows of one kind: their number, and the first NAMED of them, each as text."""
+    """Rows of one kind: their number, and the first NAMED of them, each as text."""
 
     count: NonNegativeInt = 0
     named: list[str] = []

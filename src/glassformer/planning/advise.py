@@ -6,26 +6,30 @@ The rules use the pairs alone, never names of data sets or languages.
 from __future__ import annotations
 
 import math
-import string
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from glassformer.data.corpus import spread
 from glassformer.data.tables import Pair
 from glassformer.planning.recipes.overrides import flat, nested
+from glassformer.planning.statistics import (
+    CLOSED_TYPES,
+    SideStatistics,
+    common_fraction,
+    copied_fraction,
+    count_symbols,
+    new_strings_probability,
+    several_targets_fraction,
+    side_statistics,
+    taken_over_fraction,
+    words_of_source_fraction,
+)
 from glassformer.settings import TokenKind
-from glassformer.text.inputs import Inputs, learn_inputs, split, texts_of
-
-Form = Literal["NFC", "NFD"]
+from glassformer.text.inputs import Inputs, texts_of
 
 SAMPLE_ROWS = 20_000  # rows that are examined
-COMPOSED = 4  # minimum of composed characters for each of their parts, above which a script is decomposed (NFD)
-CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
-CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 PROSE_WORDS = 3.0  # minimum of the mean number of words in prose
 ONE_FORM_WORDS = 0.25  # minimum of the fraction of target words that are in the source, in texts brought into one form
 SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several targets, in such a table
@@ -33,7 +37,6 @@ BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which 
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
 NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
-MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
 TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
 NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
@@ -43,7 +46,6 @@ RIGHT_VALIDATIONS = 3  # with every answer right, after which a character-level 
 CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
 LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = 9_500, 15_000  # maximum for words on both sides and for prose
 MIN_LENGTH, MAX_LENGTH = 128, 512
-SUBWORDS_A_WORD = 1.5
 
 
 @dataclass(frozen=True)
@@ -82,31 +84,6 @@ class _TableTraits:
         return "subwords" in self.kinds
 
 
-@dataclass(frozen=True)
-class _SideStatistics:
-    """Properties of the texts of one side. `mean` and `longest` are lengths in each kind of token.
-
-    `form` is the normalization form for characters: NFD where many characters are composed of a few, as in Korean.
-    """
-
-    form: Form
-    why_form: str
-    n_types: int
-    unseen: float
-    spaced: bool
-    alphabet: frozenset[str]
-    mean: Mapping[str, float]
-    longest: Mapping[str, int]
-
-    @property
-    def words_per_text(self) -> float:
-        return self.mean["words"]
-
-    @property
-    def is_closed(self) -> bool:
-        return self.spaced and self.words_per_text > 1 and self.n_types <= CLOSED_TYPES and self.unseen <= CLOSED_UNSEEN
-
-
 def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
     """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
 
@@ -116,10 +93,10 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     """
     fixed = partial(_fixed, flat(given or {}))
     sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
-    n_symbols = _count_symbols(sampled, inputs)
+    n_symbols = count_symbols(sampled, inputs)
     if inputs:
         sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
-    source, target = (_side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
+    source, target = (side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
     source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
     advised, choices = _choose_tokens(len(pairs), sampled, source, target)
     kinds = fixed("tokens.source.kind", advised[0]), fixed("tokens.target.kind", advised[1])
@@ -135,7 +112,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
         len(pairs) >= FEW_ROWS
         and "subwords" not in kinds
         and any(
-            _new_strings([pair[i] for pair in sampled], side.form) > NEW_STRINGS
+            new_strings_probability([pair[i] for pair in sampled], side.form) > NEW_STRINGS
             for i, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
             if kind in ("characters", "bytes")
         )
@@ -146,7 +123,7 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
     task = _TableTraits(len(pairs), kinds, lengths, is_open, is_narrow)
     choices += _choose_model(task)
-    if is_narrow and kinds == ("characters", "characters") and (common := _common_fraction(sampled)) > COMMON:
+    if is_narrow and kinds == ("characters", "characters") and (common := common_fraction(sampled)) > COMMON:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
         choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
@@ -166,54 +143,8 @@ def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
     return value if type(value) is type(otherwise) and value > 0 else otherwise
 
 
-def _count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
-    """Return the number of symbols of features in each source; none where sources are single texts."""
-    if not inputs:
-        return []
-    learned = learn_inputs((pair.source for pair in pairs), inputs)
-    rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
-    return [sum(len(input_.symbols_of(cell)) for input_, cell in row if input_.kind == "feature") for row in rows]
-
-
-def _side_statistics(texts: Sequence[str]) -> _SideStatistics:
-    composed = [unicodedata.normalize("NFC", text) for text in texts]
-    parts = [unicodedata.normalize("NFD", text) for text in texts]
-    n_composed, n_parts = len(set().union(*composed)), len(set().union(*parts))
-    is_composed = COMPOSED * n_parts < n_composed
-    words = [text.split() for text in texts]
-    counts = Counter(word for row in words for word in row)
-    seen = {word for row in words[::2] for word in row}
-    other_words = [word for row in words[1::2] for word in row]
-    lengths = {
-        "words": [len(row) for row in words],
-        "characters": [len(text) for text in (parts if is_composed else composed)],
-        "bytes": [len(text.encode("utf-8", "replace")) for text in texts],
-    }
-    mean = {kind: sum(rows) / max(1, len(rows)) for kind, rows in lengths.items()}
-    longest = {kind: max(rows, default=0) for kind, rows in lengths.items()}
-    return _SideStatistics(
-        form="NFD" if is_composed else "NFC",
-        why_form=f"{n_composed:,} characters are composed of {n_parts:,}",
-        n_types=len(counts),
-        unseen=sum(word not in seen for word in other_words) / max(1, len(other_words)),
-        spaced=sum(" ".join(row) == text for row, text in zip(words, texts, strict=True)) >= 0.99 * len(texts),
-        alphabet=frozenset().union(*texts),
-        mean=mean | {"subwords": SUBWORDS_A_WORD * mean["words"]},
-        longest=longest | {"subwords": min(longest["characters"], 4 * longest["words"])},
-    )
-
-
-def _new_strings(texts: Sequence[str], form: Form) -> float:
-    """Estimate how probable a new string of four characters is: the fraction of strings in one text (Good 1953)."""
-    counts: Counter[str] = Counter()
-    for text in set(texts):
-        start = unicodedata.normalize(form, text)[:MAX_STRING_CHARACTERS]
-        counts.update({start[i : i + 4] for i in range(max(1, len(start) - 3))})
-    return sum(n == 1 for n in counts.values()) / counts.total()
-
-
 def _choose_tokens(
-    n_rows: int, pairs: Sequence[Pair], source: _SideStatistics, target: _SideStatistics
+    n_rows: int, pairs: Sequence[Pair], source: SideStatistics, target: SideStatistics
 ) -> tuple[tuple[str, str], list[Choice]]:
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
@@ -229,38 +160,11 @@ def _choose_tokens(
             sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
         else:
             sides.append(("characters", "an open vocabulary"))
-    if sides[0][0] == "characters" and sides[1][0] == "words" and _copied_fraction(pairs) > 0.1:
+    if sides[0][0] == "characters" and sides[1][0] == "words" and copied_fraction(pairs) > 0.1:
         sides[1] = ("characters", "character-level: the target words are parts of source words")
-    if sides[0][0] == "words" and sides[1][0] == "characters" and _taken_over_fraction(pairs) > 0.1:
+    if sides[0][0] == "words" and sides[1][0] == "characters" and taken_over_fraction(pairs) > 0.1:
         sides[0] = ("characters", "character-level: the targets contain characters of the source words")
     return (sides[0][0], sides[1][0]), _two_vocabularies(*sides)
-
-
-def _copied_fraction(pairs: Sequence[Pair]) -> float:
-    """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
-    n_words = n_copied = 0
-    for source, target in pairs[:2000]:
-        whole = set(source.split())
-        for word in target.split():
-            n_words += 1
-            n_copied += len(word) >= 3 and word in source and word not in whole
-    return n_copied / max(1, n_words)
-
-
-def _taken_over_fraction(pairs: Sequence[Pair]) -> float:
-    """Return the fraction of targets that contain four consecutive characters of a word of their source."""
-    sampled = pairs[:2000]
-    n_taken = 0
-    for source, target in sampled:
-        strings = {word[i : i + 4] for word in source.split() for i in range(len(word) - 3)}
-        n_taken += any(string in target for string in strings)
-    return n_taken / max(1, len(sampled))
-
-
-def _common_fraction(pairs: Sequence[Pair]) -> float:
-    """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
-    n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
-    return n_common / max(1, sum(len(target) for _, target in pairs))
 
 
 def _two_vocabularies(source: tuple[str, str], target: tuple[str, str]) -> list[Choice]:
@@ -272,7 +176,7 @@ def _two_vocabularies(source: tuple[str, str], target: tuple[str, str]) -> list[
     ]
 
 
-def _choose_subwords(n_rows: int, source: _SideStatistics, target: _SideStatistics) -> list[Choice]:
+def _choose_subwords(n_rows: int, source: SideStatistics, target: SideStatistics) -> list[Choice]:
     n_words = (source.words_per_text + target.words_per_text) * n_rows
     size = min(32_000, max(1_000, 1_000 * 2 ** round(math.log2(n_words / 100_000))))
     common = len(source.alphabet & target.alphabet) / max(1, len(source.alphabet | target.alphabet))
@@ -289,7 +193,7 @@ def _choose_subwords(n_rows: int, source: _SideStatistics, target: _SideStatisti
     ]
 
 
-def _choose_limits(kinds: tuple[str, str], source: _SideStatistics, target: _SideStatistics) -> list[Choice]:
+def _choose_limits(kinds: tuple[str, str], source: SideStatistics, target: SideStatistics) -> list[Choice]:
     """Choose maximum lengths for every row, up to MAX_LENGTH."""
     choices = []
     for name, kind, side in (("source", kinds[0], source), ("target", kinds[1], target)):
@@ -388,7 +292,7 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]
 
 
-def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStatistics) -> Choice:
+def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: SideStatistics) -> Choice:
     if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
     if reason := _one_form(pairs, target):
@@ -399,23 +303,11 @@ def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: _SideStati
     return Choice("training.metric", "bleu", "prose has many right answers")
 
 
-def _one_form(pairs: Sequence[Pair], target: _SideStatistics) -> str:
+def _one_form(pairs: Sequence[Pair], target: SideStatistics) -> str:
     """Return in words why an answer is right or wrong, though it has many words: texts brought into one form; or ""."""
-    targets: dict[str, set[str]] = {}
-    for pair in pairs:
-        targets.setdefault(pair.source, set()).add(pair.target)
-    if sum(len(texts) > 1 for texts in targets.values()) > SEVERAL_TARGETS * len(targets):
+    if several_targets_fraction(pairs) > SEVERAL_TARGETS:
         return ""
     if target.n_types <= CLOSED_TYPES:
         return f"targets have {target.n_types:,} different words"
-    n_words = n_taken = 0
-    for pair in pairs:
-        source, words = set(_bare_words(pair.source)), _bare_words(pair.target)
-        n_words, n_taken = n_words + len(words), n_taken + sum(word in source for word in words)
-    share = n_taken / max(1, n_words)
-    return f"{share:.0%} of its words are in the source" if share >= ONE_FORM_WORDS else ""
-
-
-def _bare_words(text: str) -> list[str]:
-    """Return the words of a text without case, and without punctuation at their ends."""
-    return [word.strip(string.punctuation) for word in text.casefold().split()]
+    fraction = words_of_source_fraction(pairs)
+    return f"{fraction:.0%} of its words are in the source" if fraction >= ONE_FORM_WORDS else ""

@@ -32,7 +32,7 @@ from glassformer.planning.advise import Choice, advise
 from glassformer.planning.grow import grow_model, new_token_texts
 from glassformer.planning.memory import check_training_fits
 from glassformer.planning.recipes.overrides import check_settings, flat, merge, nested
-from glassformer.planning.resume import Beginning, Notice, Resumed, begin_again, check_tables
+from glassformer.planning.resume import Beginning, Notice, Resumed, check_tables, resumed_beginning
 from glassformer.runtime.processes import Processes
 from glassformer.settings import DataSettings, Settings
 from glassformer.storage.hub import local_model
@@ -112,7 +112,7 @@ def plan(
 
     def decide() -> Plan:
         if resume:
-            beginning = begin_again(directory, fixed, members, processes, replaces=init is not None or overwrite)
+            beginning = resumed_beginning(directory, fixed, members, processes, replaces=init is not None or overwrite)
         else:
             if processes.is_first:
                 directory.check_free(overwrite=overwrite)

@@ -65,7 +65,7 @@ class Beginning:
     notices: tuple[Notice, ...] = ()
 
 
-def begin_again(
+def resumed_beginning(
     directory: RunDirectory, overrides: Mapping[str, Any], members: int, processes: Processes, *, replaces: bool
 ) -> Beginning:
     """Decide how the run in a directory goes on, with the settings that are given now.

@@ -17,16 +17,13 @@ def _tokens(planned: Plan) -> str:
     tokens, reasons = planned.settings.tokens, planned.reasons
     source, target = (_kind(side) for side in (tokens.source, tokens.target))
     if planned.init is not None:
-        return f"Tokens and shape of the model are those of {planned.init}{', its first member' * _is_joined(planned)}."
+        member = ", its first member" if planned.start is not None and planned.start.members else ""
+        return f"Tokens and shape of the model are those of {planned.init}{member}."
     whys = [reasons.get(f"tokens.{side}.kind", "").removeprefix("character-level: ") for side in ("source", "target")]
     of_source, of_target = (f": {why}" if why else "" for why in whys)
     if (source, of_source) == (target, of_target):
         return f"Tokens are {source}{of_source}."
     return f"Tokens of the source are {source}{of_source}; of the target, {target}{of_target}."
-
-
-def _is_joined(planned: Plan) -> bool:
-    return planned.start is not None and bool(planned.start.members)
 
 
 def _kind(side: SideSettings) -> str:
