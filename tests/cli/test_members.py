@@ -84,7 +84,7 @@ def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table
     assert call("calibrate", model, table).code == 0
     assert ModelFile.load(model).seeds == [1, 2]
     answer = call(*asked, stdin=b"2014-05-06\n")
-    assert 0 < json.loads(answer.out)["probability"] < 1
+    assert 0 < json.loads(answer.out)["confidence"] < 1
     refused = call(*asked, "--ensemble", model, stdin=b"2014-05-06\n")
     assert refused.code == 2
     assert "an ensemble of 4 models" in refused.err

@@ -127,10 +127,10 @@ def test_the_worst_rows_have_most_edits_per_token_and_the_doubtful_ones_the_lowe
     assert [row.is_right for row in found.doubtful] == [False, False, True, False]
 
 
-def test_a_calibrated_probability_orders_the_doubtful_rows() -> None:
+def test_confidence_orders_the_doubtful_rows() -> None:
     rows = answered(("a", "ab", "ab"), ("b", "de", "ab"), ("c", "ab", "ab"))
     probabilities = (0.9, 0.2, 0.5)
-    calibrated = [(item, replace(a, probability=p)) for (item, a), p in zip(rows, probabilities, strict=True)]
+    calibrated = [(item, replace(a, confidence=p)) for (item, a), p in zip(rows, probabilities, strict=True)]
     assert [row.number for row in find_failures(translator(), calibrated).doubtful] == [1, 2, 0]
 
 

@@ -174,7 +174,7 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     run(job, resume=True)
     rows = parquet.read_table(out).to_pylist()
     assert [(row["id"], row["translation"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]
-    assert rows[0]["probability"] is None
+    assert rows[0]["confidence"] is None
     assert files(tmp_path) == {"out.parquet"}
 
 

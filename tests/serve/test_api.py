@@ -274,7 +274,7 @@ def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
 ) -> None:
     body = {"texts": ["abc", "a" * 2000], "confidence": True}
     (notice,) = client.post("/v1/translate", json=body).json()["notices"]
-    assert notice == "the probability that an answer is right is not known: got a model that is not calibrated"
+    assert notice == "the confidence of answers is not known: got a model that is not calibrated"
     calibration = Calibration(
         weights=(-0.5, 0.3, 0.1, 0.1), num_beams=3, fingerprint="0", sources=100, right=50, unusual=3, unusual_right=0
     )
@@ -283,11 +283,11 @@ def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
     with TestClient(create_app(calibrated), "http://127.0.0.1") as client:
         found = client.post("/v1/translate", json=body | {"num_beams": 3}).json()
         expected = calibrated.translator.translate(["abc"], num_beams=3, num_return_sequences=3)[0]
-        assert (found["translations"][0]["probability"], found["notices"]) == (expected.probability, [])
+        assert (found["translations"][0]["confidence"], found["notices"]) == (expected.confidence, [])
         assert found["translations"][0]["alternatives"] == []
         assert "left_out" in found["translations"][1]
         found = client.post("/v1/translate", json=body | {"num_beams": 2}).json()
-        assert "probability" not in found["translations"][0]
+        assert "confidence" not in found["translations"][0]
         assert found["translations"][0]["text"] == calibrated.translator.translate(["abc"], num_beams=2)[0].text
         assert found["notices"][0].endswith("got a beam of 2, expected a beam of 3, that of the calibration")
 

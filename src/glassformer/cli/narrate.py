@@ -155,7 +155,7 @@ def print_report(report: Report, table: str, translator: Translator) -> None:
     if report.examples:
         worst = [
             (
-                *(shortened(text, QUOTED) for text in (example.source, example.gold, example.answer)),
+                *(shortened(text, QUOTED) for text in (example.source, example.target, example.answer)),
                 example.edits,
                 example.n_references,
             )
@@ -180,7 +180,7 @@ def _verdict(report: Report, name: str) -> str:
 
 
 def _print_reliability(reliability: Reliability) -> None:
-    """Print what the probabilities of the answers promise, next to what is right."""
+    """Print what the confidence of the answers promises, next to what is right."""
     rows = []
     for level in reliability.levels:
         right = interval = ""

@@ -133,8 +133,8 @@ def find_failures(
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
     worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
-    # By the probability that an answer is right where the model has been calibrated, or else by its score.
-    certainty = [row.answer.score if row.answer.probability is None else row.answer.probability for row in rows]
+    # By its confidence where the model has been calibrated, or else by its score.
+    certainty = [row.answer.score if row.answer.confidence is None else row.answer.confidence for row in rows]
     doubtful = [row for _, _, row in sorted(zip(certainty, range(len(rows)), rows, strict=True))]
     return Failures(
         right=right,

@@ -38,7 +38,7 @@ class ModelFile:
 
     `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
     validation, `versions` the libraries that created the model. `path` is the file that it was read from, `calibration`
-    what gives the probability that an answer is right, if there is one. `members` are further models of the same
+    what gives the confidence of answers, if there is one. `members` are further models of the same
     recipe: the probabilities of all are averaged, and calibration and metrics are those of all together.
     """
 
