@@ -110,7 +110,7 @@ def heads_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _whole_numbers(cells: Sequence[str]) -> list[int]:
-    """Return the cells as whole numbers, such as 17 or RX-0017 of one prefix, or nothing where a cell is another text."""
+    """Return the cells as whole numbers, such as 17, or RX-0017 of one prefix; nothing where a cell is other text."""
     stripped = [cell.strip() for cell in cells]
     if all(map(_WHOLE_NUMBER.fullmatch, stripped)):
         return [int(cell.partition(".")[0]) for cell in stripped]
