@@ -249,9 +249,10 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
 def warn_about_sources(reporter: Reporter, translator: Translator, table: Table) -> None:
     """Warn about the sources of a table that have unknown tokens or are unlike the training."""
     tokenizer, named = translator.source_tokenizer, []
-    warn_unknown(reporter, map(tokenizer.unknown, table.sources))
-    for row, ids in zip(table.rows, tokenizer.encode_many(table.sources), strict=True):
-        if unlike := translator.model_file.unlike(tokenizer.frame(ids)):
+    unknown = list(map(tokenizer.unknown, table.sources))
+    warn_unknown(reporter, unknown)
+    for row, ids, lacking in zip(table.rows, tokenizer.encode_many(table.sources), unknown, strict=True):
+        if unlike := translator.model_file.unlike(tokenizer.frame(ids), lacking):
             named.append(f"row {row} ({unlike})")
     warn_unlike(reporter, len(named), named)
 

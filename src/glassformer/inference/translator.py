@@ -251,9 +251,8 @@ class Translator:
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)
                     continue
-                about: dict[str, Any] = {"unlike": self.model_file.unlike(source)}
-                if unk_id in source:
-                    about["unknown"] = tuple(self.source_tokenizer.unknown(texts[row]))
+                unknown = tuple(self.source_tokenizer.unknown(texts[row])) if unk_id in source else ()
+                about: dict[str, Any] = {"unknown": unknown, "unlike": self.model_file.unlike(source, unknown)}
                 if calibration is not None:
                     scores = [answer.score for answer in (best, *further)]
                     limit = 1.0 if best.finished and not about["unlike"] else calibration.unusual_limit

@@ -84,9 +84,12 @@ class ModelFile:
         n, bits, longest = self.data.seen_length, self.data.seen_strings, self.data.longest_source
         return None if n is None or bits is None or longest is None else Seen(n, base64.b64decode(bits), longest)
 
-    def unlike(self, source: Sequence[int]) -> str:
-        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
-        return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
+    def unlike(self, source: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown.
+
+        `unknown` is as in `Seen.unlike`.
+        """
+        return self.seen.unlike(source, self.source_tokenizer, unknown) if self.seen else ""
 
     def save(self, path: str | Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""

@@ -88,8 +88,11 @@ class Seen:
         """Return n, the filter in base64 and the maximum, for the pages."""
         return {"n": self.n, "bits": base64.b64encode(self.bits).decode(), "longest": self.longest}
 
-    def unlike(self, ids: Sequence[int], tokenizer: Tokenizer) -> str:
-        """Return in words how a framed source is unlike all texts of the training; "" if it is not."""
+    def unlike(self, ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> str:
+        """Return in words how a framed source is unlike all texts of the training; "" if it is not.
+
+        `unknown` is what the text has for each `<unk>`, in order (`Tokenizer.unknown`).
+        """
         n_tokens = len(ids) - tokenizer.settings.n_frame_tokens
         if n_tokens > self.longest:
             return f"the text has {n_tokens} tokens, the longest of the training {self.longest}"
@@ -100,7 +103,12 @@ class Seen:
         begins, ends = new[0] == vocabulary.bos_id, new[-1] == vocabulary.eos_id
         verb = ("is" if ends else "begins with") if begins else "ends with" if ends else "has"
         start = next(at for at in range(len(ids)) if tuple(ids[at : at + len(new)]) == tuple(new))
-        tokens, start, end = tokenizer.tokens(ids), start + begins, start + len(new) - ends
+        written = iter(unknown)
+        tokens = [
+            next(written, piece) if token == vocabulary.unk_id else piece
+            for token, piece in zip(ids, tokenizer.tokens(ids), strict=True)
+        ]
+        start, end = start + begins, start + len(new) - ends
         if kind in ("subwords", "sentencepiece"):  # whole words
             while start > 0 and ids[start - 1] != vocabulary.bos_id and not tokens[start].startswith(MARK):
                 start -= 1

@@ -55,8 +55,10 @@ export class Translator {
         yield EMPTY;
         return;
       }
-      const { ids, unknown } = encoded;
-      const unlike = unlikeWords(seen, ids, this.source, (id) => this.source.pieces[id], this.source.kind);
+      const { ids, tokens, unknown } = encoded;
+      const start = ids.length - tokens.length - 1; // of the text, after <bos>
+      const textOf = (at) => tokens[at - start]?.unknown ?? this.source.pieces[ids[at]];
+      const unlike = unlikeWords(seen, ids, this.source, textOf, this.source.kind);
       const visible = ids.map(() => true);
       const memories = this.models.map((model) => model.encode(ids, visible));
       const [greedy] = this.search(memories, 1);
