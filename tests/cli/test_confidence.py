@@ -55,10 +55,10 @@ def test_the_confidence_is_a_column_next_to_the_answer(call, calibrated, full, f
     assert answer.code == 0, answer.err
     if form == "csv":
         *rows, last = csv.DictReader(io.StringIO(out.read_text("utf-8")))
-        assert last == {"translation": "", "confidence": ""}
+        assert last == {"answer": "", "confidence": ""}
     else:
         *rows, last = map(json.loads, out.read_text("utf-8").splitlines())
-        assert last == {"translation": "", "confidence": None}
+        assert last == {"answer": "", "confidence": None}
     assert [float(row["confidence"]) for row in rows] == pytest.approx([one["confidence"] for one in full], abs=1e-4)
 
 

@@ -19,7 +19,7 @@ from glassformer.jobs.inputs import JobRow
 OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
 
-ANSWER, CONFIDENCE, ALIGNMENT = "translation", "confidence", "alignment"
+ANSWER, CONFIDENCE, ALIGNMENT = "answer", "confidence", "alignment"
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
@@ -104,7 +104,7 @@ def choose_format(out: Path | None, input_format: str, *, full: bool, columns: b
 
 
 def free_name(kept: Sequence[str]) -> str:
-    """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
+    """Return the name of the column of answers: `answer`, or with a number when a kept column is called that."""
     taken = {*kept, CONFIDENCE, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)

@@ -21,13 +21,13 @@ from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.glassbox.schema import Trace
 from glassformer.serve.bodies import (
     ERRORS,
+    Answers,
     Body,
     Description,
     Health,
     ModelNames,
     TraceBody,
     TranslateBody,
-    Translations,
     WhatIfBody,
     answer_json,
 )
@@ -101,13 +101,12 @@ def _find(models: Models, body: Body, request: Request) -> Served:
 
 
 def _serve_models(app: FastAPI, models: Models) -> None:
-    @app.post("/v1/translate", response_model=Translations)
+    @app.post("/v1/translate", response_model=Answers)
     async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts. One that the model does not take has an empty answer, with the reason in `left_out`."""
         answers, notices = await _find(models, body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
-        translations = [answer_json(answer, details=body.details) for answer in answers]
-        found = {"translations": translations, "notices": notices}
+        found = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
         return Response(json.dumps(found), media_type="application/json")
 
     @app.get("/v1/models", response_model=ModelNames)

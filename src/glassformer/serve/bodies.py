@@ -132,12 +132,12 @@ class TextAnswer(BaseModel):
     """The log-probability of each token and of the end."""
 
 
-class Translations(BaseModel):
+class Answers(BaseModel):
     """An answer for each text, in order."""
 
-    model_config = _documented({"translations": [_ANSWER | {"alternatives": []}], "notices": []})
+    model_config = _documented({"answers": [_ANSWER | {"alternatives": []}], "notices": []})
 
-    translations: list[TextAnswer]
+    answers: list[TextAnswer]
     notices: list[str]
     """What the answers lack of what was requested, and why."""
 
