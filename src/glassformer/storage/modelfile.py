@@ -194,6 +194,9 @@ def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer
     return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source.as_target
 
 
+_MODEL = "a .safetensors model file or a run directory"
+
+
 def find_model(path: str | Path) -> Path:
     """Return the model file for `path`, a file or a run directory. Raises ModelFileError when there is none."""
     path = Path(path)
@@ -212,16 +215,19 @@ def find_model(path: str | Path) -> Path:
                 expected=f"a {run.model.name} in it",
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
             )
+        if path.exists() and path.suffix in (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".toml"):
+            hint = "give the model first, and then what it reads"
+            raise ModelFileError("this is not a model", where=str(path), expected=_MODEL, hint=hint)
         if path.exists():
             return path
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
     import difflib
 
-    hint, expected = "train one: glassformer train TABLE --out RUN", "a .safetensors model file or a run directory"
+    hint = "train one: glassformer train TABLE --out RUN"
     if close := difflib.get_close_matches(path.name, _models_in(path.parent), n=1, cutoff=0.5):
         hint = f"did you mean {path.parent / close[0]}?"
-    raise ModelFileError("the model does not exist", where=str(path), expected=expected, hint=hint)
+    raise ModelFileError("the model does not exist", where=str(path), expected=_MODEL, hint=hint)
 
 
 def _models_in(folder: Path) -> list[str]:
