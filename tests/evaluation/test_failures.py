@@ -159,6 +159,19 @@ def test_items_are_grouped_by_their_rarest_token_and_by_what_the_training_has_no
     assert novelty.groups[0].rows.endswith("“é”")
 
 
+def test_a_rare_subword_and_an_unknown_one_are_named_by_their_words() -> None:
+    file = untrained(alphabet="tab tab cap cap a b c d e f", side={"kind": "subwords", "vocabulary_size": 24})
+    tokenizer = file.source_tokenizer
+    rare = tokenizer.encode("tab fade cap")[-3 - len(tokenizer.encode("cap")) :][0]
+    counts = [0 if token == rare else 1_000 for token in range(len(tokenizer))]
+    data = TrainingData(source_counts=tuple(counts), target_counts=tuple(counts))
+    model = Translator(replace(file, data=data), device="cpu")
+    items = answered(("tab fade cap", "a", "b"), ("fabØ cap", "a", "b"))
+    items[1] = items[1][0], replace(items[1][1], unknown=("Ø",))
+    (by_rarity,) = (one for one in find_failures(model, items).breakdowns if one.by.startswith("how often"))
+    assert by_rarity.groups[0].rows == "rows with source tokens that were never trained: “fade”, “fabØ”"
+
+
 @pytest.mark.parametrize(
     ("share", "low", "high"),
     [

@@ -24,7 +24,7 @@ from glassformer.inference.translator import Translator
 from glassformer.settings import SideSettings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, learn
-from glassformer.text.seen import Seen, learn_seen
+from glassformer.text.seen import Seen, learn_seen, words_of
 from tests.browser import chromium
 from tests.inference.test_translator import untrained
 from tests.tiny import in_one_array
@@ -86,6 +86,14 @@ def test_a_new_string_of_subwords_is_named_by_its_whole_words() -> None:
     assert unlike(model, "bolt M35 zinc") == "no text of the training has “M35”"
     assert unlike(model, "bolt Ø35 zinc") == "no text of the training has “Ø35”"
     assert unlike(model, names[0]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("subwords", "FURO"), ("sentencepiece", "FURO"), ("characters", "U"), ("words", "U")]
+)
+def test_a_subword_is_named_by_its_word(kind: Any, expected: str) -> None:
+    tokens = ["▁a", "▁F", "U", "RO", "▁1"] if kind != "characters" else list("FURO")
+    assert words_of(tokens, tokens.index("U"), tokens.index("U") + 1, kind) == expected
 
 
 @examples(max_examples=50)
