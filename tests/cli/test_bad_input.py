@@ -116,6 +116,8 @@ def test_a_table_is_no_model_and_a_document_no_text(call, run, few, tmp_path):
     ):
         (tmp_path / name).write_bytes(data)
         assert_is_for_people(call("translate", run, tmp_path / name), 1, what, "next: ")
+    answer = call("translate", run, stdin="é\n".encode("latin-1"))
+    assert_is_for_people(answer, 1, "standard input", "or send it through iconv -f WINDOWS-1252 -t UTF-8;")
 
 
 def test_files_that_are_named_in_place_of_one_that_is_missing_are_near_without_their_suffix(call, run, few):

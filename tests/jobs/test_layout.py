@@ -70,7 +70,11 @@ def test_the_format_is_that_of_the_output_or_of_the_input(out, input_format, ful
 
 @pytest.mark.parametrize(
     ("out", "full", "message"),
-    [("a.csv", True, "are JSON Lines"), ("a.parquet.gz", False, "Parquet is compressed by itself")],
+    [
+        ("a.csv", True, "are JSON Lines"),
+        ("a.parquet.gz", False, "Parquet is compressed by itself"),
+        ("a.xlsx", False, "cannot be written to such a file"),
+    ],
 )
 def test_formats_that_conflict_are_refused(out, full, message):
     with pytest.raises(UsageError, match=message):

@@ -204,4 +204,6 @@ class Lines:
 def to_utf8(path: object, encoding: str) -> str:
     """Return the command that makes a file in another encoding UTF-8."""
     name = Path(str(path))
+    if not name.exists():  # standard input
+        return f"send it through iconv -f {encoding} -t UTF-8"
     return f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > {quote(f'{name.stem}.utf8{name.suffix}')}"

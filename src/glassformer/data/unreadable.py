@@ -29,6 +29,9 @@ _SUFFIXES = {
         "give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
     ),
 }
+DOCUMENTS = frozenset(_SUFFIXES) - {".txt"}
+"""Suffixes of files that are neither tables nor plain lines."""
+
 _BYTES = {
     b"PK\x03\x04": ("a ZIP archive or an Excel workbook", f"{_SPREADSHEET}; or unzip {{path}}"),
     b"\xd0\xcf\x11\xe0": ("an Excel workbook", _SPREADSHEET),

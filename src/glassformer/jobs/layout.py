@@ -12,6 +12,7 @@ from glassformer.data.delimited import csv_text
 from glassformer.data.digits import six_digits
 from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
+from glassformer.data.unreadable import DOCUMENTS
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Translation
 from glassformer.jobs.inputs import JobRow
@@ -88,6 +89,9 @@ def choose_format(out: Path | None, input_format: str, *, full: bool, columns: b
     """
     if out is not None:
         compressed(b"", out)  # raises an error where its library is not installed
+        if suffix_of(out) in DOCUMENTS:
+            expected = f"one that ends in {', '.join(OF_SUFFIX)}, or plain lines, in .txt"
+            raise UsageError("answers cannot be written to such a file", where=str(out), expected=expected)
     output_format = None if out is None else OF_SUFFIX.get(suffix_of(out))
     if full:
         if output_format not in (None, "jsonl"):

@@ -216,8 +216,7 @@ def find_model(path: str | Path) -> Path:
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
             )
         if path.exists() and path.suffix in (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".toml"):
-            hint = "give the model first, and then what it reads"
-            raise ModelFileError("this is not a model", where=str(path), expected=_MODEL, hint=hint)
+            raise ModelFileError("this is not a model", where=str(path), expected=_MODEL)
         if path.exists():
             return path
     except OSError as error:
