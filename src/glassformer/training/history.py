@@ -46,8 +46,8 @@ def read_history(path: Path) -> list[HistoryEvent]:
     return events
 
 
-def loss_fell(path: Path) -> float | None:
-    """Return the fraction by which the loss fell in the last half of the steps; None: there are too few events.
+def loss_fell(path: Path, last_step: int) -> float | None:
+    """Return the fraction by which the loss fell in the second half of some steps; None: there are too few events.
 
     It is that of validations, or with too few of them that of progress. Other events are skipped, and so is a history
     that cannot be read.
@@ -58,11 +58,11 @@ def loss_fell(path: Path) -> float | None:
             match event.fields:
                 case {"event": "validated" | "progress" as kind, "step": int(step), "loss": float(loss)}:
                     losses[kind][step] = loss
-    return next((fall for fall in map(_fall, losses.values()) if fall is not None), None)
+    return next((fall for of_kind in losses.values() if (fall := _fall(of_kind, last_step)) is not None), None)
 
 
-def _fall(losses: Mapping[int, float]) -> float | None:
-    last = max(losses, default=0)
+def _fall(losses: Mapping[int, float], last_step: int) -> float | None:
+    last = max((step for step in losses if step <= last_step), default=0)
     middle = max((step for step in losses if 2 * step <= last), default=None)
     return None if middle is None or losses[middle] <= 0 else 1 - losses[last] / losses[middle]
 
