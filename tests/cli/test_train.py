@@ -341,15 +341,17 @@ def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begu
 
 
 @pytest.mark.parametrize(
-    ("step", "value", "fell", "expected"),
+    ("step", "minutes", "value", "fell", "expected"),
     [
-        (100, 0.15, 0.41, "again --set training.max_minutes=22"),
-        (1000, 0.15, 0.41, "again --set training.steps=2000"),
-        (1000, 0.15, 0.01, "glassformer translate 'my run' '3 ft'"),
-        (1000, 1.0, 0.41, "glassformer translate 'my run' '3 ft'"),
-        (1000, 0.15, None, "glassformer translate 'my run' '3 ft'"),
+        (100, None, 0.15, 0.41, "again --set training.max_minutes=22"),
+        (125, 3, 0.15, 0.41, "again --set training.max_minutes=27"),
+        (1000, 3, 0.15, 0.41, "again --set training.steps=2000"),
+        (1000, None, 0.15, 0.01, "glassformer translate 'my run' '3 ft'"),
+        (1000, None, 1.0, 0.41, "glassformer translate 'my run' '3 ft'"),
+        (1000, None, 0.15, None, "glassformer translate 'my run' '3 ft'"),
     ],
 )
-def test_the_next_command_trains_on_where_that_would_help(step, value, fell, expected):
+def test_the_next_command_trains_on_where_that_would_help(step, minutes, value, fell, expected):
     finished = Finished(step, 120.0, "", "", "exact_match", value, Path("my run/model.safetensors"), loss_fell=fell)
-    assert next_command(finished, TrainingSettings(steps=1000), "again", "3 ft") == expected
+    training = TrainingSettings(steps=1000, max_minutes=minutes)
+    assert next_command(finished, training, "again", "3 ft") == expected

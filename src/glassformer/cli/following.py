@@ -115,15 +115,16 @@ def progress_text(event: Progress, begun: tuple[int, float], last_step: int, max
     return " · ".join((*parts, f"loss {event.loss:.2f}"))
 
 
-def next_command(finished: Finished, training: TrainingSettings, resume_command: str, source: str | None) -> str:
+def next_command(finished: Finished, training: TrainingSettings, train_command: str, source: str | None) -> str:
     """Return what to do after a training: train on, where it was still improving, or else translate."""
     run = shlex.quote(str(finished.path.parent))
     if not finished.is_improving:
         return f"glassformer translate {run} {'INPUT' if source is None else shlex.quote(source)}"
     if finished.step < training.steps:
-        minutes = math.ceil(1.1 * finished.seconds / 60 * training.steps / max(1, finished.step))
-        return f"{resume_command} --set training.max_minutes={minutes}"
-    return f"{resume_command} --set training.steps={2 * training.steps}"
+        minutes = training.max_minutes or finished.seconds / 60
+        minutes = math.ceil(1.1 * minutes * training.steps / max(1, finished.step))
+        return f"{train_command} --set training.max_minutes={minutes}"
+    return f"{train_command} --set training.steps={2 * training.steps}"
 
 
 def clock(seconds: float) -> str:
