@@ -311,8 +311,6 @@ class Run:
         assert metrics.value is not None
         assert metrics.chosen is not None
         metric, path = self.validator.metric, directory.model
-        stable = position.step if position.decay is None else position.decay.after
-        has_settled = position.decay is not None and position.decay.is_settled
         finished = Finished(
             position.step,
             position.seconds,
@@ -323,7 +321,7 @@ class Run:
             path,
             calibrated=0 if calibration is None else calibration.sources,
             answers=metrics.n_sources or 0,
-            loss_fell=None if has_settled else self._from_first(lambda: loss_fell(directory.history, stable)),
+            loss_fell=self._from_first(lambda: loss_fell(directory.history, position)),
         )
         self.output.card(finished)
         return finished
