@@ -184,7 +184,8 @@ class Members:
         chosen = f"{len(files)} members, with the seeds {', '.join(map(str, self.seeds))}"
         metrics = _measured(translator, prepared.valid_pairs, files).model_copy(update={"chosen": chosen})
         calibration = calibrate_held_out(prepared, joined, self.device)
-        falls = [fall for seed in self.seeds if (fall := loss_fell(self.run(seed).history)) is not None]
+        histories = [(self.run(seed).history, end.position) for seed, end in zip(self.seeds, ends, strict=True)]
+        falls = [fall for history, end in histories if (fall := loss_fell(history, end)) is not None]
         self._output.data()
         replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
         directory.discard_replaced()
