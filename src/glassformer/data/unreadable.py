@@ -29,7 +29,7 @@ _SUFFIXES = {
         "give two parallel text files as source.txt,target.txt; or name a tab-separated table .tsv",
     ),
 }
-DOCUMENTS = frozenset(_SUFFIXES) - {".txt"}
+DOCUMENTS = frozenset(_SUFFIXES) - {".txt", ".json"}
 """Suffixes of files that are neither tables nor plain lines."""
 
 _BYTES = {
