@@ -372,7 +372,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     shown = opened.page.inner_text("#header")
     assert trace.translation in shown
     assert ("greedy search" if beams == 1 else "beam width 5") in shown
-    assert ("right with probability" in shown) == (beams == 5)  # the beam of the calibration
+    assert ("confidence" in shown) == (beams == 5)  # the beam of the calibration
     opened.page.click("[data-key='group-Answer']")
     opened.page.click(".tab[data-panel='search']")
     opened.page.wait_for_selector("#panel[data-panel='search']")
@@ -380,7 +380,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     opened.page.click("[data-key='ask']")
     opened.page.wait_for_selector("dd:has-text('gab')")
     (other,) = translate_stream(translator, ["gab"], num_beams=beams, min_confidence=0.0 if beams == 5 else None)
-    words = f"right with probability {percent(np.log(other.confidence))}" if beams == 5 else "model’s probability"
+    words = f"confidence {percent(np.log(other.confidence))}" if beams == 5 else "model’s probability"
     assert words in opened.page.inner_text("#header")
     opened.page.click("text=← translator")
     opened.page.wait_for_selector("#text")
@@ -439,7 +439,7 @@ def test_the_glass_box_of_members_says_that_it_shows_the_first(browser: Any, tmp
         bar, header, panel = (window.page.text_content(place) for place in ("#bar", "#header", "#panel"))
         assert bar.count("the first of 2 members") == 1
         assert (first.text or "(empty)") in header
-        assert "right with probability" not in header
+        assert "confidence" not in header
         for words in (header, panel):
             assert (f"all 2 members together answer “{answer.text}”" in words) == (answer.text != first.text)
     assert window.complaints == []

@@ -173,10 +173,10 @@ def test_confidence_is_refused_where_it_is_not_known(translator: Translator, opt
 
 def test_a_trace_has_the_confidence_of_its_answer_unless_it_is_edited(translator: Translator) -> None:
     (answer,) = translate_stream(translator, ["abc"], min_confidence=0.0)
-    assert explain(translator, "abc", evidence=False).probability == pytest.approx(answer.confidence, abs=1e-5)
+    assert explain(translator, "abc", evidence=False).confidence == pytest.approx(answer.confidence, abs=1e-5)
     edited = explain(translator, "abc", evidence=False, edits=["positions off"])
     others = explain(translator, "abc", evidence=False, num_beams=2), explain(untrained(), "abc", evidence=False)
-    assert [one.probability for one in (edited, *others)] == [None] * 3
+    assert [one.confidence for one in (edited, *others)] == [None] * 3
 
 
 # What it is worth

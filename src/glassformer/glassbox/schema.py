@@ -317,7 +317,7 @@ class TraceCheck(Strict):
 class Trace(Strict):
     """Every number behind one translation. Names in `gold.…` belong to the gold target, teacher-forced.
 
-    `inputs` has each input's cell, `heads` is of a table, `notices` say what is missing, `probability`: of being right.
+    `inputs` has each input's cell, `heads` is of a table, `notices` say what is missing, `confidence` is of the answer.
     """
 
     text: str
@@ -341,7 +341,7 @@ class Trace(Strict):
     notices: list[str] = field(default_factory=list)
     mask_reasons: list[str] = field(default_factory=lambda: list(MASK_REASONS))
     inputs: dict[str, str] | None = None
-    probability: float | None = None
+    confidence: float | None = None
     format: Literal["glassformer-trace/1"] = FORMAT
 
     @property

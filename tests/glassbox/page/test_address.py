@@ -109,7 +109,7 @@ BAD = {
     "#search?text=gab&beams=5000": "the beam width is a whole number from 1 to 20",
     "#search?text=gab&beams=-1": "“-1” is not a value of “beams”",
     "#search?text.lemma=gab": "the model takes one text, not the inputs lemma",
-    "#search?text=gab&target=hij": "cannot compute the gold target",
+    "#search?text=gab&target=hij": "cannot compute the target of",
 }
 
 

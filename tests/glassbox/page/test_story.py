@@ -284,7 +284,7 @@ def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace)
 def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: Trace) -> None:
     assert trained.training is not None
     window.open(trained, "story?question=4")
-    assert "gold answer" in words(window) or "final answer" in words(window)
+    assert "right answer" in words(window) or "final answer" in words(window)
     answers = [replace(one, text=text) for one, text in zip(
         trained.training.checkpoints, (trained.translation, "hi", trained.translation), strict=True)]  # fmt: skip
     training = replace(trained.training, checkpoints=answers)
@@ -453,9 +453,9 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
 def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     document["search"]["beam"]["answers"][0]["finished"] = False
-    document["probability"] = 0.25
+    document["confidence"] = 0.25
     window.open(document, "story")
     words = window.text(".story-words")
     assert f"cut off at {document['search']['beam']['max_new_tokens']} tokens" in words
-    assert "right with a probability of 25" in words
+    assert "confidence, calibrated on held-out rows, is 25" in words
     assert not window.page.is_visible("dl.answer")

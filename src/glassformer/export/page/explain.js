@@ -25,13 +25,13 @@ export async function openGlassBox(description, parts, source, beams) {
 export const traceOf = (translator, source, beams) =>
   complete(translator, traceText(translator.models[0].trace, source, beams));
 
-/** A trace with the probability that its answer is right; of several members, with the answer of all if it is another one. */
+/** A trace with the confidence of its answer; of several members, with the answer of all if it is another one. */
 function complete(translator, trace) {
   const { models, calibration } = translator.description;
   const { num_beams: beams } = trace.search.beam;
   if (models.length === 1 && beams !== calibration.num_beams) return trace;
   const { text, confidence } = [...translator.translate([trace.inputs ?? trace.text], beams, true)].at(-1);
-  if (models.length === 1) trace.probability = confidence;
+  if (models.length === 1) trace.confidence = confidence;
   else if (text !== trace.translation) trace.warning = `all ${models.length} members together answer “${text || '(empty)'}”`;
   return trace;
 }

@@ -1,4 +1,4 @@
-/** How two sequences differ, and of a wrong answer and its gold target the kind of the difference in words. */
+/** How two sequences differ, and of a wrong answer and its target the kind of the difference in words. */
 
 import { range } from 'glassbox/core/dom.js';
 
@@ -97,7 +97,7 @@ function pluralOf(changed) {
   return classes.size === 1 ? `${[...classes][0]}s` : 'characters';
 }
 
-/** How many words of the gold target have a difference; a difference in a space counts as two. */
+/** How many words of the target have a difference; a difference in a space counts as two. */
 function wordsChanged(parts) {
   const words = new Set();
   let word = 0;

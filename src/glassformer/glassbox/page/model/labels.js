@@ -13,8 +13,8 @@ const AXES = {
   source_key: 'source',
   target: 'step',
   target_key: 'decoder input',
-  gold_target: 'gold step',
-  gold_target_key: 'gold input',
+  gold_target: 'target step',
+  gold_target_key: 'target input',
   head: 'head',
   vocabulary: 'token',
   source_vocabulary: 'token',
@@ -77,7 +77,7 @@ export function tensorTitle(trace, name) {
   const part = isLayer ? parts.slice(0, 3).join('.').replace(/(_attention)?(_norm)?$/, '') : parts[0];
   const lens = parts.includes('lens') ? `decoder layer ${parts[1]}, logit lens` : null;
   const where = lens ?? (parts.length > 1 ? titleOf(part) : '');
-  return `${what}${where ? ` · ${where}` : ''}${isGold ? ' · gold target' : ''}`;
+  return `${what}${where ? ` · ${where}` : ''}${isGold ? ' · target' : ''}`;
 }
 
 function weightTitle(parts) {

@@ -183,7 +183,7 @@ function editedContract(base, { words, source, inputs, targets, searches, tensor
     (!tensors.has(name) && !/^gold\.|_edit(ed)?$|_before_edit$/.test(name) && (fits || !name.startsWith('evidence.')));
   return {
     ...base.contract,
-    probability: null,
+    confidence: null,
     translation: searches.beam.answers[0].text,
     target: null,
     tokens: { source, target_in: targetIn, target_out: targetOut, gold_in: null, gold: null },

@@ -1,4 +1,4 @@
-/** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
+/** Errors: the wrong answers on held-out rows, with their differences from the target, by kind, commonest first. */
 
 import { openText } from 'glassbox/views/ask.js';
 import { bdi, button, el, section, table, wide } from 'glassbox/core/dom.js';
@@ -20,7 +20,7 @@ export function errors(app) {
         'p.hint',
         'The wrong answers on held-out rows are not available in this trace. To list them: ',
         el('code', 'glassformer evaluate MODEL TABLE --json'),
-        '. To open one of them together with its gold target: ',
+        '. To open one of them together with its target: ',
         el('code', 'glassformer explain MODEL SOURCE --target GOLD --html FILE'),
         '.',
       ),
@@ -99,7 +99,7 @@ function marked(parts, side, isProse) {
 }
 
 function group(app, name, examples, i, isProse) {
-  const columns = ['source', 'gold', 'answer', 'log-probability', 'look inside'];
+  const columns = ['source', 'target', 'answer', 'log-probability', 'look inside'];
   const lines = examples.slice(0, LISTED).map((example) => {
     const source = bdi(isProse ? example.source : withSpaces(example.source));
     const texts = ['gold', 'answer'].map((side) => marked(example.parts, side, isProse));

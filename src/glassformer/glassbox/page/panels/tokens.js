@@ -140,7 +140,7 @@ function targetTable(app) {
     return row(lit(app, i), String(i), ...texts, ...numbers);
   });
   return table(
-    state.gold ? 'gold target, teacher forcing' : 'output',
+    state.gold ? 'target, teacher forcing' : 'output',
     losses ? [...columns, 'cross-entropy', `loss (label smoothing ${smoothing})`] : columns,
     lines,
   );

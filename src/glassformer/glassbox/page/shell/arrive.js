@@ -47,7 +47,7 @@ export async function arrive(app, address, draw) {
   const { part } = app.state;
   if (state.part && !state.attention && /\.(self|cross)$/.test(part)) app.state.attention = part;
   if (request.target !== null && request.target !== base.target)
-    problems.push('this page cannot compute the gold target of an address');
+    problems.push('this page cannot compute the target of an address');
   const { tensor, cell } = app.state;
   app.dropSelection();
   if (tensor && cell && !app.state.cell) problems.push(`“${tensor}” has no cell ${cell.join(', ')}`);

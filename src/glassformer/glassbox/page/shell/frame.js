@@ -33,7 +33,7 @@ function toggleLight(app) {
   app.notify(false, null);
 }
 
-/** Source, output and gold target, with the edits. */
+/** Source, output and target, with the edits. */
 export function header(app) {
   const { trace } = app;
   const best = trace.search.beam.answers[0];
@@ -49,7 +49,7 @@ export function header(app) {
       `output (${beams === 1 ? 'greedy search' : `beam width ${beams}`})`,
       [
         bdi(trace.translation || '(empty)', 'output'),
-        probabilityOf(trace, best),
+        confidenceOf(trace, best),
         warnings.output.map(warning),
       ],
       `length penalty α = ${alpha}; the encoder ran ${trace.search.beam.encoder_runs}×`,
@@ -58,15 +58,15 @@ export function header(app) {
   );
 }
 
-/** One probability: the calibrated one, or where there is none that of the model. */
-function probabilityOf({ probability }, { score }) {
+/** The confidence of the answer, or where it is not known its probability under the model. */
+function confidenceOf({ confidence }, { score }) {
   const own = percent(Math.exp(score));
-  return probability === null || probability === undefined
+  return confidence === null || confidence === undefined
     ? el('small', { title: 'the probability of the output under the model, not that it is right' }, el('span.long', ' model’s probability'), ` ${own}`)
     : el(
         'small',
-        { title: `calibrated on held-out rows: of answers with 90 %, about nine of ten are right. The probability under the model is ${own}`, data: { probability } },
-        ` right with probability ${percent(probability)}`,
+        { title: `calibrated on held-out rows: of answers with 90 %, about nine of ten are right. The probability under the model is ${own}`, data: { confidence } },
+        ` confidence ${percent(confidence)}`,
       );
 }
 
@@ -86,12 +86,12 @@ function sourceOf({ trace, base }) {
   );
 }
 
-/** The gold target. It is that of the text, so an output of edited tokens is not compared with it. */
+/** The target. It is that of the text, so an output of edited tokens is not compared with it. */
 function goldOf({ trace, base }) {
   const gold = trace.target ?? base.target;
   if (gold === null) return null;
-  if (!sameSource(base, trace)) return pair('gold, of the text before the edit', bdi(gold));
-  return pair('gold', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
+  if (!sameSource(base, trace)) return pair('target, of the text before the edit', bdi(gold));
+  return pair('target', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
 }
 
 const DEPTHS = { words: 'Words', numbers: 'Numbers', formula: 'Formula' };
@@ -100,7 +100,7 @@ const DEPTHS = { words: 'Words', numbers: 'Numbers', formula: 'Formula' };
 export const tools = (app) => [
   checks(app),
   app.trace.tokens.gold
-    ? choices('decoder rows', [[false, 'output'], [true, 'gold']], app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }))
+    ? choices('decoder rows', [[false, 'output'], [true, 'target']], app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }))
     : null,
   choices('depth', DEPTHS, app.state.depth, (depth) => app.set({ depth })),
 ];
@@ -159,7 +159,7 @@ export function steps(app) {
   );
   const go = (by) => () => app.set({ row: Math.max(0, Math.min(targets.length - 1, app.row + by)) });
   return [
-    el('span.size', app.state.gold ? 'gold target, teacher forcing' : 'decoding steps'),
+    el('span.size', app.state.gold ? 'target, teacher forcing' : 'decoding steps'),
     button('←', go(-1), { 'aria-label': 'previous step', data: { key: 'step-back' } }),
     el('div.track', { role: 'group', 'aria-label': 'decoding steps' }, buttons),
     button('→', go(1), { 'aria-label': 'next step', data: { key: 'step-on' } }),

@@ -25,7 +25,6 @@ const TERMS = {
   'beam(?: search)?': 'Keeps the few most probable answers so far, which are the beam, extends all of them in each step, and drops the rest.',
   probability: 'How strongly the model expects something, up to 100 %. It does not say that the answer is right.',
   'position encoding': 'Numbers that are added to each token and depend on its place only: without them the model sees no order.',
-  gold: 'The right answer, from the table.',
   'held-out': 'Rows of the table that the model was not trained on.',
 }; // prettier-ignore
 const ANY = new RegExp(`(“[^”]*”)|\\b(${Object.keys(TERMS).join('|')})\\b`, 'gi');

@@ -22,7 +22,7 @@ export const learning = {
       words: [
         'In each step of the training, the model sees rows with their right answers, and every weight moves a little, so that the right tokens get ' +
           `more probability. Each row below is a checkpoint: the model after so many of these steps. All of them answer “${visible(base.text)}”` +
-          `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the gold answer'} is marked.`,
+          `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, isRight),
       ],
       picture: figure('the answer of each checkpoint', draw(base, checkpoints, isRight), [

@@ -11,8 +11,8 @@ const LONGEST = 12; // letters of a token that are drawn
 const [CELL, TILE, SMALLEST, AROUND] = [22, 300, 13, 130]; // pixels of a cell, of the longest side of a tile, of a cell with a label, of the labels
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
-export const calibrated = ({ probability }) =>
-  probability == null ? null : `Calibrated on held-out rows, this answer is right with a probability of ${percent(probability)}.`;
+export const calibrated = ({ confidence }) =>
+  confidence == null ? null : `Its confidence, calibrated on held-out rows, is ${percent(confidence)}.`;
 
 /** A word next to a part of a picture. */
 export const label = (x, y, text, anchor = 'start') => svg('text.story-label', { x, y, 'text-anchor': anchor }, text);

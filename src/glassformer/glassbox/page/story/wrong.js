@@ -81,7 +81,7 @@ function errorsOf(app, failed) {
   const { gold } = base.tokens;
   if (gold && ![null, trace.translation].includes(goldOf(app))) {
     const row = Math.max(0, trace.tokens.target_out.findIndex((token, i) => token.id !== gold[i]?.id));
-    return `This answer is wrong: the gold answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
+    return `This answer is wrong: the right answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
   }
   const unedited = base === trace ? '' : ' without your edits';
   if (!errors) return 'No wrong answer is known here: this page has no held-out rows with their right answers.';

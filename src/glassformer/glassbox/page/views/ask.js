@@ -1,4 +1,4 @@
-/** The form above the tabs: another text, its gold target, the beam width. */
+/** The form above the tabs: another text, its target, the beam width. */
 
 import { cut, el, form, textField } from 'glassbox/core/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/views/typing.js';
@@ -31,7 +31,7 @@ export function askForm(app) {
     'ask',
     send,
     sources?.map(({ element }) => element) ?? field('text', 'text', base.text, required),
-    app.server ? field('gold (optional)', 'target', base.target ?? '') : null,
+    app.server ? field('target (optional)', 'target', base.target ?? '') : null,
     field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', required: true, min: 1, max: limits.beams }),
   );
   element.append(problem);
