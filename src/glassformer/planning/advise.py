@@ -20,7 +20,7 @@ from glassformer.planning.statistics import (
     common_fraction,
     copied_fraction,
     count_symbols,
-    new_strings_probability,
+    has_new_strings,
     several_targets_fraction,
     side_statistics,
     taken_over_fraction,
@@ -36,7 +36,6 @@ SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several target
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
-NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 6_000, 15_000, 3  # limits of the maximum number of steps
 PATIENCE = 4  # validations
@@ -79,10 +78,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class _TableTraits:
-    """What the choices of model and training depend on: the kinds of tokens of both sides, and their mean lengths.
-
-    `is_open`: strings of characters that are new are frequent.
-    """
+    """What the choices of model and training depend on; `lengths` are means, `is_open`: new strings are frequent."""
 
     n_rows: int
     kinds: tuple[str, str]
@@ -125,15 +121,7 @@ def advise(
     ]
     mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
     lengths = 2 + source.mean[kinds[0]] + mean_symbols, 2 + target.mean[kinds[1]]
-    is_open = (
-        len(pairs) >= FEW_ROWS
-        and "subwords" not in kinds
-        and any(
-            new_strings_probability([pair[i] for pair in sampled], side.form) > NEW_STRINGS
-            for i, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
-            if kind in ("characters", "bytes")
-        )
-    )
+    is_open = len(pairs) >= FEW_ROWS and "subwords" not in kinds and has_new_strings(sampled, kinds, (source, target))
     if all(text == text.strip() for pair in pairs for text in texts_of(pair.source, inputs)):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
