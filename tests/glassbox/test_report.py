@@ -120,8 +120,7 @@ def test_what_one_step_alone_uses_is_computed_by_the_page_and_checked_by_that_st
     assert set(wrong_steps(written)) == gone  # every other step follows from its inputs
     monkeypatch.setattr(report, "MAX_BYTES", len(report_html(written)) - 1)
     smaller = Trace.loads(inlined(write_report(trace, tmp_path / "report.html").path.read_text("utf-8")))
-    plain = without_weights(trace)
-    assert smaller in (plain, without_derived(plain), without_logits(without_derived(plain)))  # these need no weights
+    assert "decoder.1.cross.queries" in smaller.tensors  # without the weights the page cannot compute them
 
 
 def test_a_report_that_is_still_too_large_is_refused_with_a_hint(

@@ -162,9 +162,9 @@ def _filled(head: str, body: str) -> str:
 
 
 def data_url(name: str, source: str) -> str:
-    """Return a module as a data: URL without "<", which could end the script that it is in."""
+    """Return a module as a data: URL; "<" could end the script that it is in, and Node reads nothing after "?"."""
     named_source = f"{source}//# sourceURL={name}\n"  # for error messages
-    return "data:text/javascript," + re.sub(r"[%#<\s]+", lambda found: quote(found[0], safe=" "), named_source)
+    return "data:text/javascript," + re.sub(r"[%#?<\s]+", lambda found: quote(found[0], safe=" "), named_source)
 
 
 def policy_hash(source: str) -> str:
