@@ -6,7 +6,7 @@ import { influence } from 'glassbox/model/evidence.js';
 import { figure } from 'glassbox/views/figure.js';
 import { warningsOf } from 'glassbox/model/warnings.js';
 import { indexOfLargest, largest, percent, rowOf } from 'glassbox/core/numbers.js';
-import { titleOf } from 'glassbox/model/labels.js';
+import { layerTitle, titleOf } from 'glassbox/model/labels.js';
 import { liveForm } from 'glassbox/story/live.js';
 import { calibrated, endOf, label, layOut, quoted, roomOf, sofar, tokenBox } from 'glassbox/story/parts.js';
 import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
@@ -17,7 +17,7 @@ const [SMALL, LEAST] = [1 / 3, 0.1]; // no line below a third of the largest num
 const [LETTER_TIME, WRITING, HALT, LAYER] = [150, 2400, 500, 600]; // milliseconds
 const PARTS =
   'the encoder reads it, and the decoder writes the answer, one token in each step. In attention a step takes something from every ' +
-  'token, most from those with the largest weight. Steps, layers and heads count from 0; press a token of the answer to see its step. ' +
+  'token, most from those with the largest weight. Layers count from 1, steps and heads from 0; press a token of the answer to see its step. ' +
   'A line leads to ';
 const LINES = {
   occlusion: 'a source token without which the output token is less probable',
@@ -35,16 +35,12 @@ export const opening = {
     const isMoving = gone < times.end && !matchMedia('(prefers-reduced-motion: reduce), print').matches;
     if (isMoving) app.movingUntil = performance.now() + times.end - gone;
     const { kind, x } = influence(trace);
-    const { source, target_out: outputs } = trace.tokens;
     const warnings = Object.values(warningsOf(trace)).flat(); // the header, which has them, is not in sight
     return {
       kind: isMoving ? 'moves' : '',
       style: { '--gone': isMoving ? gone : times.end, '--shot': times.shot },
-      words: [isEdited(app) ? without(app) : `The text is “${cut(visible(trace.text), 60)}”: ${PARTS}${LINES[kind]}.`, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
-      picture: figure('source tokens of each output token', draw(app, x, times), [
-        ['output token', ...source.map((token, i) => `${i} ${token.text}`)],
-        ...outputs.map((token, i) => [`${i} ${token.text}`, ...rowOf(x, i)]),
-      ]),
+      words: [isEdited(app) ? without(app) : `The text is “${cut(trace.text, 60)}”: ${PARTS}${LINES[kind]}.`, wordsOf(app), calibrated(trace), ...warnings.map((words) => el('span.wrong', words))],
+      picture: figure('source tokens of each output token', draw(app, x, times)),
       more: el('div.at', { style: { '--at': times.end - HALT } }, again(app), liveForm(app), switches(app)),
       proof: { label: `Logits: all candidates of step ${row}`, changes: { panel: 'logits' } },
     };
@@ -89,11 +85,11 @@ function wordsOf(app) {
   if (change) {
     const { key, weight, attention, head } = readIn(trace, crossOf(trace, change.layer), row);
     const reads =
-      `In this layer, head ${head} of ${titleOf(attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
+      `In this layer, head ${head} of ${titleOf(trace, attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
       `${quoted(trace.tokens.source[key])}, source token ${key}.`;
     return (
-      `${before}the model would have said ${quoted(change.before[1])} after layer ${change.layer - 1} of the decoder ` +
-      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
+      `${before}the model would have said ${quoted(change.before[1])} after ${layerTitle(trace, 'decoder', change.layer - 1)} ` +
+      `(${percent(change.before[2])}). Layer ${change.layer + 1} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
     );
   }
   if (!shownLayers(trace, row).length)
@@ -112,7 +108,7 @@ function without(app) {
   const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
   const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
   if (trace.translation === base.translation) return `${edited}, the answer is the same${off.length ? ': what is left of the model is enough for it' : ''}.`;
-  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(visible(translation)), '”'] : 'empty'));
+  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(translation), '”'] : 'empty'));
   const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes the same for any text.' : '';
   return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];
 }
@@ -128,7 +124,7 @@ function partsOf(app) {
   const { attention, head } = threadOf(app.base);
   return {
     'the position encoding': ['positions off'],
-    [`head ${head} of ${titleOf(attention)}`]: [`head ${attention} ${head} off`],
+    [`head ${head} of ${titleOf(app.base, attention)}`]: [`head ${attention} ${head} off`],
     'the cross-attention': crossOf(app.base).map((each) => `attention ${each} off`),
   };
 }
@@ -212,7 +208,7 @@ function speaking(app, layers, { above, below, bottom }, width, times) {
         'g.story-layer.at',
         { class: kind, style: { '--at': times.layer(i) } },
         svg('rect', { x: left, y: y(i), width: WIDE, height: CHIP - 4, rx: 13 }),
-        svg('text', { x: left + WIDE / 2, y: y(i) + 17, 'text-anchor': 'middle' }, `layer ${layer}: ${cut(quoted(text), 10)} ${percent(p)}`),
+        svg('text', { x: left + WIDE / 2, y: y(i) + 17, 'text-anchor': 'middle' }, `layer ${layer + 1}: ${cut(quoted(text), 10)} ${percent(p)}`),
       );
     }),
     to

@@ -1,7 +1,7 @@
 /** The architecture as a map, which is also the overview: two stacks, bottom up as in the paper, with what they hold. */
 
 import { button, el, range } from 'glassbox/core/dom.js';
-import { SUBLAYERS } from 'glassbox/model/labels.js';
+import { SUBLAYERS, layerTitle } from 'glassbox/model/labels.js';
 import { at, indexOfLargest, meanOf, percent } from 'glassbox/core/numbers.js';
 import { visible } from 'glassbox/model/trace.js';
 
@@ -97,10 +97,9 @@ function openLayer({ state: { part, attention } }, side, count) {
 }
 
 function layer(app, block, name, sublayers, isOpen) {
-  const number = name.split('.')[1];
   if (!isOpen) {
     const part = `${name}.self`;
-    return button(`layer ${number}`, () => app.set({ part, panel: 'attention' }), {
+    return button(layerTitle(app.trace, ...name.split('.')), () => app.set({ part, panel: 'attention' }), {
       class: 'block layer-closed',
       data: { key: `map-${name}`, flow: name },
     });
@@ -116,7 +115,7 @@ function layer(app, block, name, sublayers, isOpen) {
         : [thin('norm', 'add & norm'), main];
     })
     .reverse();
-  const title = `layer ${number}`;
+  const title = layerTitle(app.trace, ...name.split('.'));
   return el('div.layer', { role: 'group', 'aria-label': title }, el('span.layer-name', title), blocks);
 }
 
