@@ -49,7 +49,7 @@ export function listenToKeys(app, panels) {
     n: () => app.set({ depth: 'numbers' }),
     f: () => app.set({ depth: 'formula' }),
     d: () => press('light'),
-    e: () => document.querySelector('#ask input')?.select(),
+    e: () => [...document.querySelectorAll('.live input, #ask input')].find((field) => field.checkVisibility())?.select(),
     Escape: () => close(app),
   };
   const arrows = (by, target) => {

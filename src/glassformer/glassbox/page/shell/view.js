@@ -139,7 +139,7 @@ function scroll(app, isOther) {
   const found = cell ?? inPanel(`[data-stage="${name}"]`);
   if (reveal && found) found.scrollIntoView({ block: cell ? 'center' : 'start', inline: 'nearest' });
   else if (isOther) scrollTo(0, 0);
-  if (isOther && document.activeElement === document.body) (document.querySelector('.live input') ?? part('panel')).focus({ preventScroll: true });
+  if (isOther && document.activeElement === document.body) part('panel').focus({ preventScroll: true });
 }
 
 function markPicked({ state: { tensor, cell } }) {
