@@ -17,7 +17,7 @@ from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from tests.glassbox.conftest import make_model
-from tests.glassbox.page.conftest import attentions
+from tests.glassbox.page.conftest import PRESS, attentions
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,6 @@ N_QUESTIONS = 6
 SVG = "{http://www.w3.org/2000/svg}"
 READY = ".story-words:not(:has-text('being computed'))"
 SHOWN = "[...document.querySelectorAll('.paper .strip.on, .paper .token.on, .paper .cable.on')].length"
-PRESS = "document.querySelector(given).dispatchEvent(new MouseEvent('click', { bubbles: true }))"
 SCRUB = """const slide = document.querySelector('[data-key=scrub]');
 slide.value = given;
 slide.dispatchEvent(new Event('input'));"""
@@ -216,6 +215,33 @@ def test_parts_of_the_figure_open_what_they_show(window: Any, trace: Trace) -> N
     window.page.focus("[data-key='scrub']")
     window.page.keyboard.press("ArrowLeft")
     assert window.all(".paper .out.here", "each.dataset.step") == ["0"]
+
+
+def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?row=2")
+    window.run(PRESS, ".paper [data-band='decoder.1.cross'] rect")
+    card = "[data-opened='decoder.1.cross']"
+    assert "decoder › layer 2 of 2 › cross-attention" in window.text(card)
+    window.press("head-1")
+    weights, scaled = (trace.array(f"decoder.1.cross.{name}")[1, 2] for name in ("weights", "scaled"))
+    shown = window.all(f"{card} .score", "each.textContent")
+    assert shown[1::2] == [percent(weight) if weight >= 1e-5 else "< 0.001\u00a0%" for weight in weights]
+    assert [float(text.replace("−", "-")) for text in shown[::2]] == pytest.approx(scaled.tolist(), abs=5e-3)
+    window.run(PRESS, f"{card} .key:nth-of-type(n+4) .score")
+    window.page.wait_for_selector("#inspector [data-value]")
+    assert window.text("h1") == "Attention"
+    assert window.value in scaled.astype(np.float32).tolist()
+    assert window.all("#map [aria-current]", "each.dataset.flow") == ["band-decoder.1.cross"]
+    assert window.page.locator("#inspector .terms tr").count() > 1
+    window.page.go_back()
+    window.page.wait_for_selector(card)
+    window.page.keyboard.press("Escape")
+    assert window.page.locator(".opened").count() == 0
+    window.page.focus("[data-key='band-encoder.0.feed_forward']")
+    window.page.keyboard.press("Enter")
+    assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
+    window.press("close-band")
+    assert window.run("return document.activeElement.dataset.key") == "band-encoder.0.feed_forward"
 
 
 def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:

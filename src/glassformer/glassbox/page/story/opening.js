@@ -15,6 +15,7 @@ import { layOut } from 'glassbox/views/layout.js';
 import { openedBand } from 'glassbox/views/opened.js';
 import { PaperFigure } from 'glassbox/views/paperfigure.js';
 import { framesOf, Player } from 'glassbox/views/player.js';
+import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const MARGIN = 52; // of a panel: the figure has the whole width
 const [REST, REST_NARROW, LEAST] = [206, 290, 380]; // pixels: what is around the figure, and its smallest height
@@ -47,7 +48,7 @@ export const opening = {
         ...[...warnings, wrongOf(app)].filter(Boolean).map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
-      more: [el('div.row.controls', again(app), scrubber(app), liveForm(app)), why],
+      more: [el('div.row.controls', again(app), scrubber(app), liveForm(app), saved(app)), why],
       proof: { label: `Logits: all candidates of step ${app.row}`, changes: { panel: 'logits' } },
     };
   },
@@ -73,14 +74,19 @@ class Scene {
     const scale = Math.max(1, Math.min(width / WIDE, height / HIGH));
     const column = mostRead(this.trace, row);
     this.layout = layOut(this.trace, { width: width / scale, height: height / scale, row, column });
-    const marks = isEdited(this.app) ? marked(this.app.base.tokens.target_out, this.trace.tokens.target_out)[1] : [];
-    this.figure = new PaperFigure(this.trace, this.layout, { said: (each) => saidIn(this.trace, each), label: inWords(this.trace), marks });
+    this.figure = this.figureOf(this.layout);
     this.figure.element.setAttribute('width', width);
     this.figure.element.setAttribute('height', height);
     this.figure.element.addEventListener('click', (event) => press(this.app, event.target));
     this.figure.element.addEventListener('keydown', (event) => (['Enter', ' '].includes(event.key) ? press(this.app, event.target) : null));
     this.element.querySelector('.paper')?.remove();
     this.element.prepend(this.figure.element);
+  }
+
+  figureOf(layout) {
+    const { app, trace } = this;
+    const marks = isEdited(app) ? marked(app.base.tokens.target_out, trace.tokens.target_out)[1] : [];
+    return new PaperFigure(trace, layout, { said: (row) => saidIn(trace, row), label: inWords(trace), marks });
   }
 
   show({ state, kind }) {
@@ -100,10 +106,22 @@ class Scene {
     return row === this.row && level > this.stages[1];
   }
 
-  play() {
+  get frames() {
     const layers = saidIn(this.trace, this.row).map(({ layer }) => layer);
-    const frames = framesOf({ stages: this.stages, rows: this.last + 1, row: this.row, layers, isQuick: this.trace !== this.app.first });
-    this.player = new Player(frames, (frame) => this.show(frame));
+    return framesOf({ stages: this.stages, rows: this.last + 1, row: this.row, layers, isQuick: this.trace !== this.app.first });
+  }
+
+  /** The figure as it is saved: in one size, with its words. */
+  poster(isMoving) {
+    const { app, trace, row } = this;
+    const layout = layOut(trace, { width: WIDTH, height: HEIGHT - FOOT, row, column: mostRead(trace, row) });
+    const figure = this.figureOf(layout);
+    const said = surpriseOf(app);
+    return poster(figure, new Player(this.frames), [`“${cut(trace.text, 40)}” becomes “${cut(trace.translation, 40)}”: ${figure1(trace)}`, said], isMoving);
+  }
+
+  play() {
+    this.player = new Player(this.frames, (frame) => this.show(frame));
     this.app.movingUntil = performance.now() + this.player.length;
     this.player.play();
   }
@@ -118,6 +136,9 @@ class Scene {
     const row = part?.startsWith('encoder') ? Math.min(app.state.column, this.trace.tokens.source.length - 1) : app.row;
     this.element.querySelector('.opened')?.remove();
     if (part && stagesOf(this.trace, part.split('.')[0]).some((stage) => stage.part === part)) this.element.append(openedBand(app, { part, row, close }));
+    this.element.classList.toggle('is-open', this.element.childElementCount > 1);
+    const beside = (this.layout.decoder.x(app.row) - this.layout.decoder.width(app.row)) * (this.width / this.layout.width) - 930;
+    this.element.style.setProperty('--left', part?.startsWith('encoder') ? '50%' : `${beside}px`);
     return this.element;
   }
 
@@ -251,6 +272,16 @@ function without(app) {
 }
 
 const again = (app) => button('▶', () => scenes.get(app).play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
+
+/** How large the model is, in a few words. */
+const figure1 = (trace) => `figure 1 of a Transformer with ${trace.layers('encoder')} + ${trace.layers('decoder')} layers`;
+
+/** Buttons that save the figure. */
+function saved(app) {
+  const save = (isPng) => savePoster(`figure-1-${app.trace.text}`.replace(/[^\p{L}\p{N}]+/gu, '-').slice(0, 60), scenes.get(app).poster(!isPng), isPng);
+  const one = (label, isPng, title) => button(label, () => save(isPng), { class: 'link', title, 'aria-label': title, data: { key: `poster-${label}` } });
+  return el('span.save', one('SVG', false, 'save the figure as an animated SVG'), one('PNG', true, 'save the figure as a PNG of 1200 × 630 pixels'));
+}
 
 /** The steps of the answer on a slider. */
 function scrubber(app) {

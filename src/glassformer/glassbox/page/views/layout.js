@@ -4,7 +4,7 @@ import { cut, range } from 'glassbox/core/dom.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const LETTER = 0.61; // of the size of a letter: its width
-const [SIZES, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15], 13, 14];
+const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15], [13, 12, 11, 10, 9], 13, 14];
 const [WIDEST, TALLEST, MARK] = [48, 110, 0.46]; // pixels of a column, and of a stage; the size of "<bos>" in that of the other tokens
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
@@ -56,28 +56,31 @@ function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
 
 /**
  * @param {import('../model/trace.js').Trace} trace
- * @param {{width: number, height: number, row: number, column: number}} shown  pixels; a row and a source token in sight
+ * @param {{width: number, height: number, row: number, column: number, isMap?: boolean}} shown  pixels; a row and a source token in
+ *   sight; whether it is the map, which has its own height, at most this one
  */
-export function layOut(trace, { width, height, row, column }) {
+export function layOut(trace, { width, height: most, row, column, isMap = false }) {
   const { source, target_in: inputs, target_out: outputs } = trace.tokens;
   const layers = ['encoder', 'decoder'].map((side) => trace.layers(side));
   const isNarrow = width < 700;
-  const strand = Math.min(isNarrow ? 7 : 13, (isNarrow ? 24 : 60) / layers[1]); // the width of the weight of 100 %
+  const stages = [2 * layers[0], 3 * layers[1]];
+  const strand = Math.min(isMap ? 4 : isNarrow ? 7 : 13, (isMap ? 12 : isNarrow ? 24 : 60) / layers[1]); // the width of the weight of 100 %
   const lanes = layers[1] * (strand + 3);
   const [left, right] = [columnsOf([source]), columnsOf([inputs, outputs])];
-  const gap = isNarrow ? 2 : 5;
-  const margin = isNarrow ? 6 : width < 1000 ? 16 : 158;
+  const gap = isMap ? 0 : isNarrow ? 2 : 5;
+  const margin = isMap ? 5 : isNarrow ? 6 : width < 1000 ? 16 : 158;
   const bus = isNarrow ? lanes + 8 : lanes + 50;
   const room = width - 2 * margin - bus;
   const fits = (size) => {
     const [one, other] = [left, right].map((each) => sum(each.widths(size, gap)));
     return isNarrow ? Math.max(one, other) <= room : one + other <= room;
   };
-  const size = SIZES.find(fits) ?? (isNarrow ? SMALLEST : 19);
+  const size = (isMap ? SMALL : SIZES).find(fits) ?? (isMap ? SMALL.at(-1) : isNarrow ? SMALLEST : 19);
   const [one, other] = [left, right].map((each) => each.widths(size, gap));
   const line = size + (isNarrow ? 7 : 9); // the height of a token
-  const odds = isNarrow ? 30 : 54;
-  const stages = [2 * layers[0], 3 * layers[1]];
+  const odds = isMap ? 15 : isNarrow ? 30 : 54;
+  const around = odds + 4 * line + lanes + 74;
+  const height = isMap ? around + Math.max(17, Math.min(30, (most - around) / (stages[0] + stages[1]))) * (stages[0] + stages[1]) : most;
   const bottom = height - line - (isNarrow ? 12 : 24);
   const top = Math.max(odds + line + (isNarrow ? 24 : 34), bottom - TALLEST * Math.max(...stages));
   if (isNarrow) {
@@ -85,7 +88,7 @@ export function layOut(trace, { width, height, row, column }) {
     const centered = (whole) => margin + bus + (room - whole) / 2;
     const below = middle + line + lanes + 26;
     return {
-      width, height, isNarrow, strand, size, line, odds,
+      width, height, isNarrow, isMap, strand, size, line, odds,
       encoder: stack(left, one, room, column, size, { left: centered, top: below, bottom, stages: stages[0] }),
       decoder: stack(right, other, room, row, size, { left: centered, top, bottom: middle, stages: stages[1] }),
       lane: (layer) => below - 17 - lanes + (layer + 0.5) * (strand + 3),

@@ -7,6 +7,9 @@ import { cellsOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, TOP, MOST, CELL] = [27, 66, 14, 18]; // pixels of a key and above the first; keys and cells that are drawn
+const WIDE = { wide: 190, K: 128, SCORE: 382, WEIGHT: 410, BAR: 90, V: 584, END: 784 };
+const NARROW = { wide: 84, K: 48, SCORE: 178, WEIGHT: 182, BAR: 0, V: 246, END: 334 };
+const placesOf = (app) => (app.width < 700 ? NARROW : WIDE);
 const [ENTERS, MEETS, WEIGHS, FLOWS, LEAVES] = [100, 700, 1900, 2600, 3400]; // milliseconds
 
 /** @param {{part: string, row: number, close: () => void}} opened  a sublayer, and a row of it */
@@ -33,7 +36,7 @@ const later = (time, more = {}) => ({ '--at': time, ...more });
 const label = (x, y, text, anchor = 'start') => svg('text.label', { x, y, 'text-anchor': anchor }, text);
 
 /** A row of numbers as cells, in a frame with the color of what it is. */
-function strip(numbers, x, y, { kind = '', width = 190, scale = scaleOf({ numbers }), ...more } = {}) {
+function strip(numbers, x, y, { kind = '', width, scale = scaleOf({ numbers }), ...more } = {}) {
   const cells = cellsOf(numbers, CELL);
   const wide = width / cells.length;
   return svg(
@@ -55,7 +58,7 @@ function attentionOf(app, part, head, row) {
   const from = Math.max(0, Math.min(indexOfLargest(numbers) - MOST / 2, seen.length - MOST));
   const shown = seen.slice(from, from + MOST);
   const scores = rowOf(scaled, row);
-  const [K, SCORE, WEIGHT, V, END] = [128, 382, 400, 584, 784];
+  const { wide: width, K, SCORE, WEIGHT, BAR, V, END } = placesOf(app);
   const bottom = TOP + shown.length * LINE + 16;
   const [scaleK, scaleV] = [scaleOf(keys), scaleOf(values)];
   const press = (name, cell) => ({ on: { click: () => app.goTo(`${part}.${name}`, cell) } });
@@ -65,32 +68,32 @@ function attentionOf(app, part, head, row) {
     bottom + 62,
     `head ${head} in the row of “${visible(rows[row])}”: ${words.join('; ')}`,
     { class: 'opening-band' },
-    label(K - 12, 22, `“${cut(visible(rows[row]), 7)}” asks`, 'end'),
-    strip(rowOf(queries, row), K, 10, { kind: 'q at', style: later(ENTERS) }),
-    svg('text.name.q', { x: K + 198, y: 23 }, 'Q'),
-    strip(rowOf(queries, row), K, 10, { kind: 'q travels', style: later(MEETS, { '--way': `${TOP - 10 + (shown.length - 1) * LINE}px` }) }),
+    label(K - 12, 22, `“${cut(visible(rows[row]), 7)}”${BAR ? ' asks' : ''}`, 'end'),
+    strip(rowOf(queries, row), K, 10, { width, kind: 'q at', style: later(ENTERS) }),
+    svg('text.name.q', { x: K + width + 8, y: 23 }, 'Q'),
+    strip(rowOf(queries, row), K, 10, { width, kind: 'q travels', style: later(MEETS, { '--way': `${TOP - 10 + (shown.length - 1) * LINE}px` }) }),
     svg('text.name.k', { x: K, y: TOP - 10 }, 'K'), label(K + 14, TOP - 10, 'keys'),
-    label(SCORE, TOP - 10, 'q · k / √d', 'end'), label(WEIGHT + 10, TOP - 10, 'softmax: weight'),
-    svg('text.name.v', { x: V, y: TOP - 10 }, 'V'), label(V + 14, TOP - 10, 'values × weight'),
+    label(SCORE, TOP - 10, BAR ? 'q · k / √d' : 'score', 'end'), label(WEIGHT, TOP - 10, BAR ? 'softmax: weight' : 'weight'),
+    svg('text.name.v', { x: V, y: TOP - 10 }, 'V'), label(V + 14, TOP - 10, BAR ? 'values × weight' : 'values'),
     shown.map((key, i) => {
       const y = TOP + i * LINE;
       const meets = MEETS + (i * (WEIGHS - MEETS)) / shown.length;
       return svg(
         'g.key',
         { class: numbers[key] === Math.max(...numbers) ? 'most' : '' },
-        label(14, y + 13, String(key)),
-        svg('text.token', { x: K - 12, y: y + 13, 'text-anchor': 'end' }, cut(visible(tokens[key]), 10)),
-        strip(rowOf(keys, key), K, y, { kind: 'k', scale: scaleK, ...press('keys', [head, key, 0]) }),
+        BAR ? label(14, y + 13, String(key)) : null,
+        svg('text.token', { x: K - 12, y: y + 13, 'text-anchor': 'end' }, cut(visible(tokens[key]), BAR ? 10 : 4)),
+        strip(rowOf(keys, key), K, y, { width, kind: 'k', scale: scaleK, ...press('keys', [head, key, 0]) }),
         svg('text.score.at', { x: SCORE, y: y + 13, 'text-anchor': 'end', style: later(meets), ...press('scaled', [head, row, key]) }, shortDigits(scores[key])),
-        svg('rect.bar.grows', { x: WEIGHT + 10, y: y + 2, width: Math.max(1, 90 * numbers[key]), height: 12, style: later(WEIGHS) }),
-        svg('text.score.at', { x: WEIGHT + 16 + 90 * numbers[key], y: y + 13, style: later(WEIGHS + 300), ...press('weights', [head, row, key]) }, percent(numbers[key])),
-        strip(rowOf(values, key), V, y, { kind: 'v', scale: scaleV, opacity: (0.12 + 0.88 * numbers[key]).toFixed(2), ...press('values', [head, key, 0]) }),
-        strip(rowOf(values, key), V, y, { kind: 'v falls', scale: scaleV, style: later(FLOWS, { '--way': `${bottom - y}px`, '--weight': numbers[key].toFixed(3) }) }),
+        svg('rect.bar.grows', { x: WEIGHT, y: y + 2, width: Math.max(1, BAR * numbers[key]), height: 12, style: later(WEIGHS) }),
+        svg('text.score.at', { x: WEIGHT + 6 + BAR * numbers[key], y: y + 13, style: later(WEIGHS + 300), ...press('weights', [head, row, key]) }, percent(numbers[key])),
+        strip(rowOf(values, key), V, y, { width, kind: 'v', scale: scaleV, opacity: (0.12 + 0.88 * numbers[key]).toFixed(2), ...press('values', [head, key, 0]) }),
+        strip(rowOf(values, key), V, y, { width, kind: 'v falls', scale: scaleV, style: later(FLOWS, { '--way': `${bottom - y}px`, '--weight': numbers[key].toFixed(3) }) }),
       );
     }),
     label(V - 10, bottom + 13, 'their sum', 'end'),
-    strip(rowOf(sums, row), V, bottom, { kind: 'v at', scale: scaleV, style: later(FLOWS + 500), ...press('heads', [head, row, 0]) }),
-    svg('g.at', { style: later(LEAVES) }, label(END - 10, bottom + 46, 'all heads → W_O → added to the stream', 'end'), svg('path.out', { d: `M${V + 95} ${bottom + 20}v10` })),
+    strip(rowOf(sums, row), V, bottom, { width, kind: 'v at', scale: scaleV, style: later(FLOWS + 500), ...press('heads', [head, row, 0]) }),
+    svg('g.at', { style: later(LEAVES) }, label(END - 10, bottom + 46, 'all heads → W_O → added to the stream', 'end'), svg('path.out', { d: `M${V + width / 2} ${bottom + 20}v10` })),
   ); // prettier-ignore
 }
 
@@ -102,17 +105,18 @@ function workOf(app, part, row) {
   const names = [step?.inputs[0], `${part}.hidden`, `${part}.activated`, `${part}.output`, before, after].filter((name) => trace.has(name));
   const titles = { [`${part}.hidden`]: 'times W₁: wider', [`${part}.activated`]: 'activation', [`${part}.output`]: 'times W₂: as wide as before', [before]: '+ the stream', [after]: '= the stream after it' };
   const most = Math.max(...names.map((name) => rowOf(trace.get(name), row).length));
+  const { END } = placesOf(app);
   return image(
-    760,
-    names.length * 44 + 16,
-    `the feed-forward network of row ${row}`,
+    END,
+    names.length * 52 + 8,
+    `the feed-forward network in one row: ${names.map((name) => titles[name] ?? 'the row').join(', ')}`,
     { class: 'opening-band' },
     names.map((name, i) => {
       const numbers = rowOf(trace.get(name), row);
-      const wide = 180 + (320 * numbers.length) / most;
       const zeros = numbers.filter((number) => number === 0).length;
-      const note = `${numbers.length} numbers${name.endsWith('activated') && zeros ? `, ${percent(zeros / numbers.length)} are 0` : ''}`;
-      return svg('g.at', { style: later(i * 500), on: { click: () => app.goTo(name, [row, 0]) } }, label(220, i * 44 + 26, titles[name] ?? 'the row', 'end'), strip(numbers, 232, i * 44 + 13, { width: wide }), label(244 + wide, i * 44 + 26, note));
+      const note = `${titles[name] ?? 'the row'} · ${numbers.length} numbers${name.endsWith('activated') && zeros ? `, ${percent(zeros / numbers.length)} are 0` : ''}`;
+      const width = (END - 20) * (0.4 + (0.6 * numbers.length) / most);
+      return svg('g.at', { style: later(i * 500), on: { click: () => app.goTo(name, [row, 0]) } }, label(10, i * 52 + 18, note), strip(numbers, 10, i * 52 + 26, { width }));
     }),
   ); // prettier-ignore
 }

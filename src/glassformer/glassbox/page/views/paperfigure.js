@@ -14,6 +14,8 @@ const [CELLS, SHADES] = [8, 5]; // of a strip
 const [LEAST, LEAST_OF_ENCODER] = [0.02, 0.16]; // no line for a smaller weight
 const RADIUS = 16;
 
+const nameOf = (part) => part.replace(/^(\w+)\.\d+\.(\w+)$/, (_, side, kind) => `${side === 'decoder' && kind === 'self' ? 'masked ' : ''}${SUBLAYERS[kind]}`);
+
 /**
  * A part of the figure, and what classes it has in a state.
  *
@@ -25,11 +27,11 @@ export class PaperFigure {
   /**
    * @param {import('../model/trace.js').Trace} trace
    * @param layout  see layout.js
-   * @param {{said: (row: number) => {layer: number, text: string, p: number, isRight: boolean, isDeciding: boolean}[], label: string, marks: boolean[]}} more
-   *   what the layers say in a step; what is drawn, in words; the tokens of the answer that an edit changed
+   * @param {{said: (row: number) => {layer: number, text: string, p: number, isRight: boolean, isDeciding: boolean}[], label: string, marks: boolean[], here?: string|null}} more
+   *   what the layers say in a step; what is drawn, in words; the tokens of the answer that an edit changed; of the map what is lit
    */
-  constructor(trace, layout, { said, label, marks }) {
-    Object.assign(this, { trace, layout, said, marks });
+  constructor(trace, layout, { said, label, marks, here = null }) {
+    Object.assign(this, { trace, layout, said, marks, here });
     this.stages = { encoder: stagesOf(trace, 'encoder'), decoder: stagesOf(trace, 'decoder') };
     this.parts = [];
     const { width, height, isNarrow } = layout;
@@ -38,13 +40,54 @@ export class PaperFigure {
     this.stepParts = [];
     this.element = svg(
       'svg.paper',
-      { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label, class: isNarrow ? 'narrow' : '' },
+      { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label, class: layout.isMap ? 'narrow small' : isNarrow ? 'narrow' : '' },
+      layout.isMap ? this.places() : null,
       sides.map((side) => this.bands(side)),
       sides.map((side) => this.stems(side)),
       this.linesOfEncoder(),
       sides.map((side) => this.strips(side)),
       this.tokens(),
       this.step,
+      layout.isMap ? sides.map((side) => this.names(side)) : null,
+    );
+  }
+
+  /** What the map opens besides the bands: a row for the tokens, the embedding, each norm, the logits and the answer. */
+  places() {
+    const { encoder, decoder, line, odds, lane } = this.layout;
+    const place = (stack, key, y, high) =>
+      svg('rect.place', { x: stack.left - 4, y: y - high / 2, width: stack.right - stack.left + 8, height: high, rx: 4, ...this.current(key) });
+    const half = this.heightOf(encoder) / 2;
+    const below = (stack) => stack.bottom + half + line / 2 + 4;
+    const answer = decoder.top - half - line / 2 - 8;
+    const rows = ['encoder', 'decoder'].flatMap((side) =>
+      this.stages[side].map(({ part }, stage) => place(this.layout[side], part ? `norm-${part}` : `embedding-${side === 'encoder' ? 'source' : 'target'}`, this.layout[side].y(stage), 2 * half + 4)),
+    );
+    return svg(
+      'g',
+      rows,
+      place(encoder, 'tokens-source', below(encoder), line + 4),
+      place(decoder, 'tokens-target', below(decoder), line + 4),
+      place(decoder, 'output', answer, line + 4),
+      place(decoder, 'logits', answer - line / 2 - 6 - odds / 2, odds),
+      this.trace.isPreNorm ? [place(encoder, 'norm-encoder_norm', lane(0) + 10, 8), place(decoder, 'norm-decoder_norm', decoder.top - half - 5, 7)] : null,
+    );
+  }
+
+  /** What a part of the map opens, and whether the panel is about it. */
+  current(key) {
+    return { 'aria-current': this.here === key ? 'location' : null, data: { flow: key, key: `map-${key}` } };
+  }
+
+  /** The names of the sublayers, in their bands. */
+  names(side) {
+    const per = side === 'encoder' ? 2 : 3;
+    return svg(
+      'g.names',
+      this.stages[side].slice(1).map(({ part }, stage) => {
+        const name = nameOf(part);
+        return svg('text', { x: this.layout[side].left + 2, y: this.bandOf(side, stage)[0] + 3.5, class: this.here === `band-${part}` ? 'here' : '' }, stage % per ? name : `${stage / per + 1} · ${name}`);
+      }),
     );
   }
 
@@ -53,14 +96,14 @@ export class PaperFigure {
     return element;
   }
 
-  /** Show a state: only what is another one is changed. @param {State} state */
-  show(state) {
+  /** Show a state: only what is another one is changed. @param {State} state  @param {boolean} isKept  what was there before stays too */
+  show(state, isKept = false) {
     if (state.row !== this.row) {
       this.row = state.row;
       const { element, parts } = state.row < 0 ? { element: svg('g'), parts: [] } : this.ofStep(state.row);
-      this.step.replaceWith(element);
+      if (isKept) this.step.after(element);
+      else this.step.replaceWith(element);
       [this.step, this.stepParts] = [element, parts];
-      element.getBoundingClientRect(); // so that what appears moves from where it begins
     }
     for (const part of [...this.parts, ...this.stepParts]) {
       const wanted = part[1](state);
@@ -73,7 +116,7 @@ export class PaperFigure {
 
   /** How high a strip is. */
   heightOf(stack) {
-    return Math.min(30, (stack.y(0) - stack.y(1)) * 0.42);
+    return Math.min(30, (stack.y(0) - stack.y(1)) * (this.layout.isMap ? 0.3 : 0.42));
   }
 
   /** The middle of the band after a stage, and how high it is. */
@@ -90,7 +133,6 @@ export class PaperFigure {
     const isDense = stack.y(0) - stack.y(1) < 40;
     const [x, anchor] = side === 'encoder' ? [stack.left - 14, 'end'] : [stack.right + 14, 'start'];
     const isLit = (stage) => (side === 'encoder' ? ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'now' : '') : ({ level }) => (level === stage + 1 ? 'now' : ''));
-    const name = (kind) => `${side === 'decoder' && kind === 'self' ? 'masked ' : ''}${SUBLAYERS[kind]}`;
     return svg(
       'g',
       layout.isNarrow ? null : svg('text.stack', { x, y: layout.decoder.top - this.heightOf(layout.decoder) / 2 - layout.line / 2 - 3, 'text-anchor': anchor }, side),
@@ -102,9 +144,9 @@ export class PaperFigure {
         return this.part(
           svg(
             'g.band',
-            { role: 'button', tabindex: 0, 'aria-label': `${of}, ${SUBLAYERS[kind]}: open`, data: { band: part, key: `band-${part}` } },
+            { role: 'button', tabindex: 0, 'aria-label': `${of}, ${SUBLAYERS[kind]}: open`, ...(layout.isMap ? this.current(`band-${part}`) : { data: { band: part, key: `band-${part}` } }) },
             rect,
-            layout.isNarrow ? null : svg('text', { x, y: y + 4, 'text-anchor': anchor }, `${isDense && stage % per === 0 ? `${stage / per + 1} · ` : ''}${name(kind)}`),
+            layout.isNarrow ? null : svg('text', { x, y: y + 4, 'text-anchor': anchor }, `${isDense && stage % per === 0 ? `${stage / per + 1} · ` : ''}${nameOf(part)}`),
             layout.isNarrow || isDense || stage % per ? null : svg('text.of', { x, y: y - 11, 'text-anchor': anchor }, `layer ${stage / per + 1} of ${layers}`),
             svg('title', titleOf(part)),
           ),
@@ -151,7 +193,7 @@ export class PaperFigure {
     cells.forEach((number, k) => {
       const shade = Math.ceil((Math.min(1, Math.abs(number) / scale) ** 1.3) * SHADES) / SHADES;
       const key = `${number < 0 ? 'minus' : 'plus'} ${shade}`;
-      paths.set(key, `${paths.get(key) ?? ''}M${left.toFixed(1)} ${(top + k * each).toFixed(1)}h${wide.toFixed(1)}v${each.toFixed(2)}h${(-wide).toFixed(1)}z`);
+      paths.set(key, `${paths.get(key) ?? ''}M${left.toFixed(1)} ${(top + k * each).toFixed(1)}h${wide.toFixed(1)}v${each.toFixed(1)}h${(-wide).toFixed(1)}z`);
     });
     const fills = [...paths].map(([key, d]) => svg('path', { class: key.split(' ')[0], d, 'fill-opacity': key.split(' ')[1] }));
     return svg('g.strip', { data: { tensor: name, at: i } }, svg('rect', { x: left, y: top, width: wide, height: high }), fills);
@@ -347,8 +389,8 @@ export class PaperFigure {
 
   /** The most probable tokens of the step. */
   odds(row, height) {
-    const { decoder, isNarrow, width, line } = this.layout;
-    const count = isNarrow ? 2 : 3;
+    const { decoder, isMap, isNarrow, width, line } = this.layout;
+    const count = isMap ? 1 : isNarrow ? 2 : 3;
     const [each, wide] = [height / count, isNarrow ? 54 : 96];
     const top = this.trace.predictions.logits[row].top.slice(0, count);
     const names = top.map(([, text]) => visible(text).slice(0, 12));

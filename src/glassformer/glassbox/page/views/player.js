@@ -30,7 +30,7 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
 
 export class Player {
   /** @param {ReturnType<framesOf>} frames  @param {(frame: object, isJump: boolean) => void} show  @param {() => void} onEnd */
-  constructor(frames, show, onEnd = () => {}) {
+  constructor(frames, show = () => {}, onEnd = () => {}) {
     Object.assign(this, { frames, show, onEnd, shown: -1, request: 0 });
     this.starts = [];
     this.length = frames.reduce((at, { time }) => (this.starts.push(at), at + time), 0);
