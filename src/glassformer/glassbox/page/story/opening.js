@@ -1,30 +1,18 @@
 /** The first screen: figure 1 of this model, which writes the answer and halts where a layer changes it; then another text. */
 
-import { bdi, button, cut, el, range } from 'glassbox/core/dom.js';
-import { indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
+import { bdi, button, cut, el } from 'glassbox/core/dom.js';
+import { percent } from 'glassbox/core/numbers.js';
 import { titleOf } from 'glassbox/model/labels.js';
-import { marked } from 'glassbox/model/differences.js';
-import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 import { warningsOf } from 'glassbox/model/warnings.js';
 import { worded } from 'glassbox/story/glossary.js';
 import { liveForm } from 'glassbox/story/live.js';
 import { calibrated, quoted, sofar } from 'glassbox/story/parts.js';
+import { sceneOf } from 'glassbox/story/scene.js';
 import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
-import { layOut } from 'glassbox/views/layout.js';
-import { openedBand } from 'glassbox/views/opened.js';
-import { PaperFigure } from 'glassbox/views/paperfigure.js';
-import { framesOf, Player } from 'glassbox/views/player.js';
-import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
-const MARGIN = 52; // of a panel: the figure has the whole width
-const [REST, REST_NARROW, LEAST] = [206, 290, 380]; // pixels: what is around the figure, and its smallest height
-const [WIDE, HIGH] = [1440, 640]; // above that the figure is enlarged
 const COUNTS = ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Ten', 'Eleven'];
 const ORDINALS = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth', 'eleventh', 'twelfth'];
-const isStill = () => matchMedia('(prefers-reduced-motion: reduce), print').matches;
-
-const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
 export const opening = {
   title: 'The model writes its answer',
@@ -41,14 +29,14 @@ export const opening = {
       switches(app),
     );
     return {
-      kind: `first ${scene.isMoving ? '' : 'told'}`,
+      kind: `first ${(scene.player?.isPlaying ?? scene.isNew) ? '' : 'told'}`,
       words: [
         el('span', introOf(app)),
         el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open'), { class: 'link', data: { key: 'why' } })),
         ...[...warnings, wrongOf(app)].filter(Boolean).map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
-      more: [el('div.row.controls', again(app), scrubber(app), liveForm(app), saved(app)), why],
+      more: [el('div.row.controls', again(scene), scrubber(app, scene), liveForm(app), saved(app, scene)), why],
       proof: { label: `Logits: all candidates of step ${app.row}`, changes: { panel: 'logits' } },
     };
   },
@@ -58,154 +46,6 @@ const LEGEND =
   'A column is a token, and its line is the residual stream: each strip is the numbers of the token at that height, blue above 0, orange ' +
   'below. A band is a sublayer, which adds to the stream. Attention reads other columns: the query (Q) of the column meets the key (K) of each ' +
   'token, and what flows is the value (V), as thick as the weight, which is the mean of the heads.';
-
-/** The figure in the page, and what it shows. */
-class Scene {
-  constructor(app, width, height) {
-    Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1') });
-    this.stages = [2 * app.trace.layers('encoder'), 3 * app.trace.layers('decoder')];
-    this.last = app.trace.tokens.target_out.length - 1;
-    this.draw(app.row);
-  }
-
-  /** The figure with this step in sight. */
-  draw(row) {
-    const [width, height] = [this.width, this.height];
-    const scale = Math.max(1, Math.min(width / WIDE, height / HIGH));
-    const column = mostRead(this.trace, row);
-    this.layout = layOut(this.trace, { width: width / scale, height: height / scale, row, column });
-    this.figure = this.figureOf(this.layout);
-    this.figure.element.setAttribute('width', width);
-    this.figure.element.setAttribute('height', height);
-    this.figure.element.addEventListener('click', (event) => press(this.app, event.target));
-    this.figure.element.addEventListener('keydown', (event) => (['Enter', ' '].includes(event.key) ? press(this.app, event.target) : null));
-    this.element.querySelector('.paper')?.remove();
-    this.element.prepend(this.figure.element);
-  }
-
-  figureOf(layout) {
-    const { app, trace } = this;
-    const marks = isEdited(app) ? marked(app.base.tokens.target_out, trace.tokens.target_out)[1] : [];
-    return new PaperFigure(trace, layout, { said: (row) => saidIn(trace, row), label: inWords(trace), marks });
-  }
-
-  show({ state, kind }) {
-    const row = Math.max(0, state.row);
-    if (!this.layout.decoder.isShown(row) || (state.row >= 0 && !this.layout.encoder.isShown(mostRead(this.trace, row)))) this.draw(row);
-    this.element.classList.toggle('quick', kind === 'quick');
-    this.figure.show(state);
-    this.element.closest('.story')?.classList.toggle('told', this.isTold(state));
-  }
-
-  /** Whether it has not come to what it halts at. */
-  get isMoving() {
-    return this.player?.isPlaying ?? this.isNew;
-  }
-
-  isTold({ row, level }) {
-    return row === this.row && level > this.stages[1];
-  }
-
-  get frames() {
-    const layers = saidIn(this.trace, this.row).map(({ layer }) => layer);
-    return framesOf({ stages: this.stages, rows: this.last + 1, row: this.row, layers, isQuick: this.trace !== this.app.first });
-  }
-
-  /** The figure as it is saved: in one size, with its words. */
-  poster(isMoving) {
-    const { app, trace, row } = this;
-    const layout = layOut(trace, { width: WIDTH, height: HEIGHT - FOOT, row, column: mostRead(trace, row) });
-    const figure = this.figureOf(layout);
-    const said = surpriseOf(app);
-    return poster(figure, new Player(this.frames), [`“${cut(trace.text, 40)}” becomes “${cut(trace.translation, 40)}”: ${figure1(trace)}`, said], isMoving);
-  }
-
-  play() {
-    this.player = new Player(this.frames, (frame) => this.show(frame));
-    this.app.movingUntil = performance.now() + this.player.length;
-    this.player.play();
-  }
-
-  /** The figure, with a band opened in it. */
-  opened(part) {
-    const { app } = this;
-    const close = () => {
-      app.set({ band: null });
-      this.element.querySelector(`[data-band="${part}"]`)?.focus({ preventScroll: true });
-    };
-    const row = part?.startsWith('encoder') ? Math.min(app.state.column, this.trace.tokens.source.length - 1) : app.row;
-    this.element.querySelector('.opened')?.remove();
-    if (part && stagesOf(this.trace, part.split('.')[0]).some((stage) => stage.part === part)) this.element.append(openedBand(app, { part, row, close }));
-    this.element.classList.toggle('is-open', this.element.childElementCount > 1);
-    const beside = (this.layout.decoder.x(app.row) - this.layout.decoder.width(app.row)) * (this.width / this.layout.width) - 930;
-    this.element.style.setProperty('--left', part?.startsWith('encoder') ? '50%' : `${beside}px`);
-    return this.element;
-  }
-
-  /** Everything is computed, and a step is under way. */
-  still(row) {
-    this.player?.stop();
-    this.app.movingUntil = 0;
-    this.row = row;
-    this.show({ state: { lit: this.stages[0], row, level: this.stages[1] + 1, end: this.last }, kind: 'slow' });
-  }
-}
-
-function sceneOf(app) {
-  const root = document.documentElement;
-  const width = app.width + MARGIN;
-  const screen = innerHeight / (Number(getComputedStyle(root).zoom) || 1);
-  const height = Math.max(LEAST, screen - (width < 700 ? REST_NARROW : REST));
-  const known = scenes.get(app);
-  const isSame = known?.trace === app.trace && known.width === width && known.height === height;
-  if (isSame && (known.row === app.row || known.still(app.row) === undefined)) return known;
-  const scene = new Scene(app, width, height);
-  scenes.set(app, scene);
-  known?.player?.stop();
-  if (isStill() || known?.trace === app.trace) scene.still(app.row);
-  else {
-    scene.isNew = true;
-    requestAnimationFrame(() => scene.play());
-  }
-  return scene;
-}
-
-/** The source token that a step reads most, of all layers. */
-function mostRead(trace, row) {
-  const weights = crossOf(trace).map((name) => meanWeights(trace, name)).filter(Boolean);
-  return weights.length ? indexOfLargest(rowOf(weights[0], row).map((_, key) => weights.reduce((sum, each) => sum + rowOf(each, row)[key], 0))) : 0;
-}
-
-/** What the layers say in a step where they do not agree: of many layers the first, the last, and those around the change. */
-function saidIn(trace, row) {
-  const all = predictionsOf(trace);
-  const change = changeIn(trace, row)?.layer;
-  if (change === undefined || all.length < 2) return [];
-  return range(all.length)
-    .filter((layer) => all.length <= 4 || [0, change - 1, change, all.length - 1].includes(layer))
-    .map((layer) => {
-      const [id, text, p] = all[layer][row].top[0];
-      return { layer, text, p, isRight: id === trace.tokens.target_out[row].id, isDeciding: layer === change };
-    });
-}
-
-/** What is drawn, for those who do not see it. */
-function inWords(trace) {
-  const { source, target_out: outputs } = trace.tokens;
-  const read = outputs.map((token, row) => `${quoted(token)} from ${quoted(source[mostRead(trace, row)])}`);
-  return `Figure 1 of this model: an encoder of ${trace.layers('encoder')} layers reads ${source.length} tokens, a decoder of ${trace.layers('decoder')} layers writes ${outputs.length}: ${read.join(', ')}`;
-}
-
-/** A token, a strip, a band or a line was pressed. */
-function press(app, target) {
-  const { step, source, tensor, at, band, line, row, from } = target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
-  if (step) app.set({ row: Number(step) });
-  else if (source) app.set({ panel: 'tokens', column: Number(source), part: 'source' });
-  else if (tensor) app.goTo(tensor, [Number(at), 0]);
-  else if (line === 'copy') app.goTo('copy_scores', [Number(row), Number(from)]);
-  else if (line) app.goTo(`${line}.weights`, [app.state.head, Number(row), Number(from)]);
-  else if (band) app.set({ part: band, band });
-}
 
 const isEdited = ({ trace, base }) => trace !== base;
 
@@ -271,30 +111,25 @@ function without(app) {
   return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];
 }
 
-const again = (app) => button('▶', () => scenes.get(app).play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
-
-/** How large the model is, in a few words. */
-const figure1 = (trace) => `figure 1 of a Transformer with ${trace.layers('encoder')} + ${trace.layers('decoder')} layers`;
+const again = (scene) => button('▶', () => scene.play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
 
 /** Buttons that save the figure. */
-function saved(app) {
-  const save = (isPng) => savePoster(`figure-1-${app.trace.text}`.replace(/[^\p{L}\p{N}]+/gu, '-').slice(0, 60), scenes.get(app).poster(!isPng), isPng);
-  const one = (label, isPng, title) => button(label, () => save(isPng), { class: 'link', title, 'aria-label': title, data: { key: `poster-${label}` } });
-  return el('span.save', one('SVG', false, 'save the figure as an animated SVG'), one('PNG', true, 'save the figure as a PNG of 1200 × 630 pixels'));
+function saved(app, scene) {
+  const one = (label, title) => button(label, () => scene.save(surpriseOf(app), label === 'PNG'), { class: 'link', title, 'aria-label': title, data: { key: `poster-${label}` } });
+  return el('span.save', one('SVG', 'save the figure as an animated SVG'), one('PNG', 'save the figure as a PNG of 1200 × 630 pixels'));
 }
 
 /** The steps of the answer on a slider. */
-function scrubber(app) {
-  const { target_out: outputs } = app.trace.tokens;
-  const words = (row) => `step ${row} of ${outputs.length - 1}`;
-  const input = (event) => {
-    app.state.row = Number(event.target.value);
-    output.textContent = words(app.state.row);
-    scenes.get(app).still(app.state.row);
+function scrubber(app, scene) {
+  const last = app.trace.tokens.target_out.length - 1;
+  const output = el('output', `step ${app.row} of ${last}`);
+  const input = ({ target }) => {
+    app.state.row = Number(target.value);
+    output.textContent = `step ${app.row} of ${last}`;
+    scene.still(app.row);
   };
-  const output = el('output', words(app.row));
-  const slide = el('input', { type: 'range', min: 0, max: outputs.length - 1, value: app.row, 'aria-label': 'decoding step', data: { key: 'scrub' }, on: { input, change: () => app.set({ row: app.state.row }) } });
-  return el('span.field', slide, output);
+  const on = { input, change: () => app.set({ row: app.row }) };
+  return el('span.field', el('input', { type: 'range', min: 0, max: last, value: app.row, 'aria-label': 'decoding step', data: { key: 'scrub' }, on }), output);
 }
 
 /** What can be switched off -> its edits. */

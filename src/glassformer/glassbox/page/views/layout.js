@@ -4,12 +4,15 @@ import { cut, range } from 'glassbox/core/dom.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const LETTER = 0.61; // of the size of a letter: its width
-const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15], [13, 12, 11, 10, 9], 13, 14];
+const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15, 13], [13, 12, 11, 10, 9], 13, 14];
 const [WIDEST, TALLEST, MARK] = [48, 110, 0.46]; // pixels of a column, and of a stage; the size of "<bos>" in that of the other tokens
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
-/** @typedef {{count: number, x: (i: number) => number, width: (i: number) => number, y: (stage: number) => number, isShown: (i: number) => boolean,
- *   from: number, to: number, size: number, sizeOf: (i: number) => number, texts: string[], left: number, right: number, top: number, bottom: number, stages: number}} Stack */
+/**
+ * @typedef {{columns: number[], from: number, to: number, isShown: (i: number) => boolean, x: (i: number) => number, width: (i: number) => number,
+ *   y: (stage: number) => number, sizeOf: (i: number, which?: number) => number, texts: string[][], isRtl: boolean, left: number, right: number,
+ *   top: number, bottom: number, stages: number}} Stack  the columns in sight; where a column and a stage are; the size of a token
+ */
 
 const isMark = ({ kind }) => kind !== 'ordinary';
 
@@ -51,7 +54,7 @@ function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
   const x = (i) => left + (isRtl ? whole - along(i) : along(i));
   const y = (stage) => place.bottom - ((place.bottom - place.top) * stage) / place.stages;
   const sizeOf = (i, which = 0) => size * (marks[which][i] ? MARK : 1);
-  return { count: widths.length, from, to, x, y, width, isShown, isRtl, size, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
+  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isRtl, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
 }
 
 /**
@@ -62,21 +65,21 @@ function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
 export function layOut(trace, { width, height: most, row, column, isMap = false }) {
   const { source, target_in: inputs, target_out: outputs } = trace.tokens;
   const layers = ['encoder', 'decoder'].map((side) => trace.layers(side));
-  const isNarrow = width < 700;
+  const isNarrow = isTall(width, most);
   const stages = [2 * layers[0], 3 * layers[1]];
   const strand = Math.min(isMap ? 4 : isNarrow ? 7 : 13, (isMap ? 12 : isNarrow ? 24 : 60) / layers[1]); // the width of the weight of 100 %
   const lanes = layers[1] * (strand + 3);
   const [left, right] = [columnsOf([source]), columnsOf([inputs, outputs])];
-  const gap = isMap ? 0 : isNarrow ? 2 : 5;
+  const gapOf = (size) => (isMap ? 0 : isNarrow ? 2 : size < 16 ? 3 : 5);
   const margin = isMap ? 5 : isNarrow ? 6 : width < 1000 ? 16 : 158;
   const bus = isNarrow ? lanes + 8 : lanes + 50;
   const room = width - 2 * margin - bus;
   const fits = (size) => {
-    const [one, other] = [left, right].map((each) => sum(each.widths(size, gap)));
+    const [one, other] = [left, right].map((each) => sum(each.widths(size, gapOf(size))));
     return isNarrow ? Math.max(one, other) <= room : one + other <= room;
   };
   const size = (isMap ? SMALL : SIZES).find(fits) ?? (isMap ? SMALL.at(-1) : isNarrow ? SMALLEST : 19);
-  const [one, other] = [left, right].map((each) => each.widths(size, gap));
+  const [one, other] = [left, right].map((each) => each.widths(size, gapOf(size)));
   const line = size + (isNarrow ? 7 : 9); // the height of a token
   const odds = isMap ? 15 : isNarrow ? 30 : 54;
   const around = odds + 4 * line + lanes + 74;
@@ -115,6 +118,9 @@ export function layOut(trace, { width, height: most, row, column, isMap = false 
   }; // prettier-ignore
 }
 
+/** Whether the decoder is above the encoder. */
+export const isTall = (width, height) => width < 700 || (width < 1000 && height > width * 0.8);
+
 /** A path through points, with round corners of these radii. */
 export function rounded(points, radii) {
   const unit = ([x, y], [toX, toY]) => {
@@ -143,5 +149,3 @@ export function strands(weights, width) {
     return at + (weight * width) / 2;
   });
 }
-
-export const stagesIn = ({ stages }) => range(stages);

@@ -8,8 +8,8 @@ const [LEAST, AROUND, BESIDE] = [150, 33, 230]; // pixels: of the map, beside it
 
 export function map(app) {
   const { trace, row } = app;
-  const nav = document.getElementById('map');
-  const width = Math.max(LEAST, nav.clientWidth - AROUND);
+  if (app.state.panel === 'story') return null; // which has none
+  const width = Math.max(LEAST, document.getElementById('map').clientWidth - AROUND);
   const layout = layOut(trace, { width, height: innerHeight - BESIDE, row, column: app.state.column, isMap: true });
   const figure = new PaperFigure(trace, layout, { said: () => [], label: 'architecture', marks: [], here: hereOf(app) });
   figure.show({ lit: layout.encoder.stages, row, level: layout.decoder.stages + 1, end: trace.tokens.target_out.length - 1 });

@@ -4,17 +4,19 @@
  */
 
 import { range, svg } from 'glassbox/core/dom.js';
-import { SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
 import { percent, rowOf } from 'glassbox/core/numbers.js';
+import { SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
 import { cellsOf, copiesOf, meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 import { rounded, strands } from 'glassbox/views/layout.js';
 
-const [CELLS, SHADES] = [8, 5]; // of a strip
+const [CELLS, SHADES, RADIUS] = [8, 5, 16]; // of a strip; of the corners of a cable
 const [LEAST, LEAST_OF_ENCODER] = [0.02, 0.16]; // no line for a smaller weight
-const RADIUS = 16;
+const SIDES = ['encoder', 'decoder'];
 
-const nameOf = (part) => part.replace(/^(\w+)\.\d+\.(\w+)$/, (_, side, kind) => `${side === 'decoder' && kind === 'self' ? 'masked ' : ''}${SUBLAYERS[kind]}`);
+const nameOf = ([side, , kind]) => `${side === 'decoder' && kind === 'self' ? 'masked ' : ''}${SUBLAYERS[kind]}`;
+const text = (x, y, words, anchor = 'middle', more = {}) => svg('text', { x, y, 'text-anchor': anchor, ...more }, words);
+const box = (x, y, width, height, rx, more = {}) => svg('rect', { x: x - width / 2, y: y - height / 2, width, height, rx, ...more });
 
 /**
  * A part of the figure, and what classes it has in a state.
@@ -31,63 +33,23 @@ export class PaperFigure {
    *   what the layers say in a step; what is drawn, in words; the tokens of the answer that an edit changed; of the map what is lit
    */
   constructor(trace, layout, { said, label, marks, here = null }) {
-    Object.assign(this, { trace, layout, said, marks, here });
-    this.stages = { encoder: stagesOf(trace, 'encoder'), decoder: stagesOf(trace, 'decoder') };
-    this.parts = [];
-    const { width, height, isNarrow } = layout;
-    const sides = ['encoder', 'decoder'];
-    this.step = svg('g');
-    this.stepParts = [];
+    Object.assign(this, { trace, layout, said, marks, here, parts: [], stepParts: [], step: svg('g') });
+    const { width, height, isNarrow, isMap, decoder, encoder, line } = layout;
+    this.stages = Object.fromEntries(SIDES.map((side) => [side, stagesOf(trace, side)]));
+    this.half = Object.fromEntries(SIDES.map((side) => [side, Math.min(15, (layout[side].y(0) - layout[side].y(1)) * (isMap ? 0.15 : 0.21))])); // of a strip
+    this.answerAt = decoder.top - this.half.decoder - line / 2 - 8;
+    this.from = encoder.top - this.half.encoder; // where cables begin
+    const draw = (make) => SIDES.map((side) => make.call(this, side, layout[side]));
     this.element = svg(
       'svg.paper',
-      { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label, class: layout.isMap ? 'narrow small' : isNarrow ? 'narrow' : '' },
-      layout.isMap ? this.places() : null,
-      sides.map((side) => this.bands(side)),
-      sides.map((side) => this.stems(side)),
+      { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label, class: isMap ? 'narrow small' : isNarrow ? 'narrow' : '' },
+      isMap ? [draw(this.stems), this.places()] : null,
+      draw(this.bands),
+      isMap ? null : draw(this.stems),
       this.linesOfEncoder(),
-      sides.map((side) => this.strips(side)),
+      draw(this.strips),
       this.tokens(),
       this.step,
-      layout.isMap ? sides.map((side) => this.names(side)) : null,
-    );
-  }
-
-  /** What the map opens besides the bands: a row for the tokens, the embedding, each norm, the logits and the answer. */
-  places() {
-    const { encoder, decoder, line, odds, lane } = this.layout;
-    const place = (stack, key, y, high) =>
-      svg('rect.place', { x: stack.left - 4, y: y - high / 2, width: stack.right - stack.left + 8, height: high, rx: 4, ...this.current(key) });
-    const half = this.heightOf(encoder) / 2;
-    const below = (stack) => stack.bottom + half + line / 2 + 4;
-    const answer = decoder.top - half - line / 2 - 8;
-    const rows = ['encoder', 'decoder'].flatMap((side) =>
-      this.stages[side].map(({ part }, stage) => place(this.layout[side], part ? `norm-${part}` : `embedding-${side === 'encoder' ? 'source' : 'target'}`, this.layout[side].y(stage), 2 * half + 4)),
-    );
-    return svg(
-      'g',
-      rows,
-      place(encoder, 'tokens-source', below(encoder), line + 4),
-      place(decoder, 'tokens-target', below(decoder), line + 4),
-      place(decoder, 'output', answer, line + 4),
-      place(decoder, 'logits', answer - line / 2 - 6 - odds / 2, odds),
-      this.trace.isPreNorm ? [place(encoder, 'norm-encoder_norm', lane(0) + 10, 8), place(decoder, 'norm-decoder_norm', decoder.top - half - 5, 7)] : null,
-    );
-  }
-
-  /** What a part of the map opens, and whether the panel is about it. */
-  current(key) {
-    return { 'aria-current': this.here === key ? 'location' : null, data: { flow: key, key: `map-${key}` } };
-  }
-
-  /** The names of the sublayers, in their bands. */
-  names(side) {
-    const per = side === 'encoder' ? 2 : 3;
-    return svg(
-      'g.names',
-      this.stages[side].slice(1).map(({ part }, stage) => {
-        const name = nameOf(part);
-        return svg('text', { x: this.layout[side].left + 2, y: this.bandOf(side, stage)[0] + 3.5, class: this.here === `band-${part}` ? 'here' : '' }, stage % per ? name : `${stage / per + 1} · ${name}`);
-      }),
     );
   }
 
@@ -114,135 +76,112 @@ export class PaperFigure {
     }
   }
 
-  /** How high a strip is. */
-  heightOf(stack) {
-    return Math.min(30, (stack.y(0) - stack.y(1)) * (this.layout.isMap ? 0.3 : 0.42));
-  }
-
   /** The middle of the band after a stage, and how high it is. */
   bandOf(side, stage) {
-    const stack = this.layout[side];
-    return [(stack.y(stage) + stack.y(stage + 1)) / 2, stack.y(0) - stack.y(1) - this.heightOf(stack) - (this.layout.isNarrow ? 2 : 6)];
+    const { y } = this.layout[side];
+    return [(y(stage) + y(stage + 1)) / 2, y(0) - y(1) - 2 * this.half[side] - (this.layout.isNarrow ? 2 : 6)];
   }
 
-  bands(side) {
-    const { layout, trace } = this;
-    const stack = layout[side];
-    const per = side === 'encoder' ? 2 : 3;
-    const layers = trace.layers(side);
-    const isDense = stack.y(0) - stack.y(1) < 40;
-    const [x, anchor] = side === 'encoder' ? [stack.left - 14, 'end'] : [stack.right + 14, 'start'];
+  bands(side, { left, right, y: at }) {
+    const { isMap, isNarrow } = this.layout;
+    const layers = this.trace.layers(side);
+    const isDense = isMap || at(0) - at(1) < 40;
+    const [x, anchor] = isMap ? [left + 2, 'start'] : side === 'encoder' ? [left - 14, 'end'] : [right + 14, 'start'];
     const isLit = (stage) => (side === 'encoder' ? ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'now' : '') : ({ level }) => (level === stage + 1 ? 'now' : ''));
-    return svg(
-      'g',
-      layout.isNarrow ? null : svg('text.stack', { x, y: layout.decoder.top - this.heightOf(layout.decoder) / 2 - layout.line / 2 - 3, 'text-anchor': anchor }, side),
-      this.stages[side].slice(1).map(({ part }, stage) => {
-        const [y, high] = this.bandOf(side, stage);
-        const kind = part.split('.')[2];
-        const of = `${side} layer ${Math.floor(stage / per) + 1} of ${layers}`;
-        const rect = svg('rect', { x: stack.left - 4, y: y - high / 2, width: stack.right - stack.left + 8, height: high, rx: Math.min(9, high / 2) });
-        return this.part(
-          svg(
-            'g.band',
-            { role: 'button', tabindex: 0, 'aria-label': `${of}, ${SUBLAYERS[kind]}: open`, ...(layout.isMap ? this.current(`band-${part}`) : { data: { band: part, key: `band-${part}` } }) },
-            rect,
-            layout.isNarrow ? null : svg('text', { x, y: y + 4, 'text-anchor': anchor }, `${isDense && stage % per === 0 ? `${stage / per + 1} · ` : ''}${nameOf(part)}`),
-            layout.isNarrow || isDense || stage % per ? null : svg('text.of', { x, y: y - 11, 'text-anchor': anchor }, `layer ${stage / per + 1} of ${layers}`),
-            svg('title', titleOf(part)),
-          ),
-          isLit(stage),
-        );
-      }),
-    );
+    const band = ({ part }, stage) => {
+      const [y, high] = this.bandOf(side, stage);
+      const [, layer, kind] = part.split('.');
+      const isFirst = kind === 'self';
+      const name = text(x, y + 4, `${isDense && isFirst ? `${Number(layer) + 1} · ` : ''}${nameOf(part.split('.'))}`, anchor);
+      const of = `layer ${Number(layer) + 1} of ${layers}`;
+      const key = isMap ? this.current(`band-${part}`) : { data: { band: part, key: `band-${part}` } };
+      const labels = isNarrow && !isMap ? [] : [name, isFirst && !isDense ? text(x, y - 11, of, anchor, { class: 'of' }) : null];
+      const rect = box((left + right) / 2, y, right - left + 8, high, Math.min(9, high / 2));
+      const group = svg('g.band', { role: 'button', tabindex: 0, 'aria-label': `${side} ${of}, ${SUBLAYERS[kind]}: open`, ...key }, rect, labels, svg('title', titleOf(part)));
+      return this.part(group, isLit(stage));
+    };
+    return svg('g', isNarrow ? null : text(x, this.answerAt + 5, side, anchor, { class: 'stack' }), this.stages[side].slice(1).map(band));
   }
 
-  columns(side) {
-    const { from, to } = this.layout[side];
-    return range(to - from).map((i) => i + from);
+  /** What the map opens besides the bands: the tokens, the embedding, each norm, the logits and the answer. */
+  places() {
+    const { encoder, decoder, line, odds, lane } = this.layout;
+    const place = (stack, key, y, high) => box((stack.left + stack.right) / 2, y, stack.right - stack.left + 8, high, 4, { class: 'place', ...this.current(key) });
+    const strips = (side, name) =>
+      this.stages[side].map(({ part }, stage) => place(this.layout[side], part ? `norm-${part}` : `embedding-${name}`, this.layout[side].y(stage), 2 * this.half[side] + 4));
+    return [
+      [strips('encoder', 'source'), strips('decoder', 'target')],
+      [place(encoder, 'tokens-source', this.below(encoder), line + 4), place(decoder, 'tokens-target', this.below(decoder), line + 4)],
+      [place(decoder, 'output', this.answerAt, line + 4), place(decoder, 'logits', this.answerAt - line / 2 - 6 - odds / 2, odds)],
+      this.trace.isPreNorm ? [place(encoder, 'norm-encoder_norm', lane(0) + 10, 8), place(decoder, 'norm-decoder_norm', this.answerAt + line / 2 + 3, 7)] : null,
+    ];
   }
 
-  stems(side) {
-    const stack = this.layout[side];
-    return svg('g.stems', this.columns(side).map((i) => svg('line', { x1: stack.x(i), x2: stack.x(i), y1: stack.bottom, y2: stack.top })));
+  /** What a part of the map opens, and whether the panel is about it. */
+  current(key) {
+    return { 'aria-current': this.here === key ? 'location' : null, data: { flow: key, key: `map-${key}` } };
+  }
+
+  stems(_side, stack) {
+    return svg('g.stems', stack.columns.map((i) => svg('line', { x1: stack.x(i), x2: stack.x(i), y1: stack.bottom, y2: stack.top })));
   }
 
   /** The numbers of the residual stream of each column in each stage. */
-  strips(side) {
-    const stack = this.layout[side];
+  strips(side, stack) {
     const classes = (i, stage) =>
       side === 'encoder'
         ? ({ lit }) => (lit >= stage ? 'on' : '')
         : ({ row, level, end }) => (i === row && level >= stage ? 'on' : i !== row && i < Math.max(row, end + 1) ? 'on past' : '');
-    return svg(
-      'g.strips',
-      this.stages[side].map(({ name }, stage) => {
-        const x = this.trace.get(name);
-        if (!x) return null;
-        const rows = this.columns(side).map((i) => cellsOf(rowOf(x, i), CELLS));
-        const scale = Math.max(...rows.flat().map(Math.abs)) || 1;
-        return rows.map((cells, at) => this.part(this.strip(stack, at + stack.from, stage, cells, scale, name), classes(at + stack.from, stage)));
-      }),
-    );
+    const ofStage = ({ name }, stage) => {
+      const x = this.trace.get(name);
+      if (!x) return null;
+      const rows = stack.columns.map((i) => cellsOf(rowOf(x, i), CELLS));
+      const scale = Math.max(...rows.flat().map(Math.abs)) || 1;
+      return stack.columns.map((i, at) => this.part(this.strip(stack, this.half[side], i, stage, rows[at].map((number) => number / scale), name), classes(i, stage)));
+    };
+    return svg('g.strips', this.stages[side].map(ofStage));
   }
 
-  strip(stack, i, stage, cells, scale, name) {
-    const high = this.heightOf(stack);
-    const wide = Math.min(16, stack.width(i) * 0.44);
-    const [left, top, each] = [stack.x(i) - wide / 2, stack.y(stage) - high / 2, high / cells.length];
+  strip(stack, half, i, stage, cells, name) {
+    const [wide, each] = [Math.min(16, stack.width(i) * 0.44), (2 * half) / cells.length];
     const paths = new Map();
     cells.forEach((number, k) => {
-      const shade = Math.ceil((Math.min(1, Math.abs(number) / scale) ** 1.3) * SHADES) / SHADES;
-      const key = `${number < 0 ? 'minus' : 'plus'} ${shade}`;
-      paths.set(key, `${paths.get(key) ?? ''}M${left.toFixed(1)} ${(top + k * each).toFixed(1)}h${wide.toFixed(1)}v${each.toFixed(1)}h${(-wide).toFixed(1)}z`);
+      const key = `${number < 0 ? 'minus' : 'plus'} ${Math.ceil(Math.abs(number) ** 1.3 * SHADES) / SHADES}`;
+      const [x, y] = [stack.x(i) - wide / 2, stack.y(stage) - half + k * each].map((one) => one.toFixed(1));
+      paths.set(key, `${paths.get(key) ?? ''}M${x} ${y}h${wide.toFixed(1)}v${each.toFixed(1)}h${(-wide).toFixed(1)}z`);
     });
     const fills = [...paths].map(([key, d]) => svg('path', { class: key.split(' ')[0], d, 'fill-opacity': key.split(' ')[1] }));
-    return svg('g.strip', { data: { tensor: name, at: i } }, svg('rect', { x: left, y: top, width: wide, height: high }), fills);
+    return svg('g.strip', { data: { tensor: name, at: i } }, box(stack.x(i), stack.y(stage), wide, 2 * half, 0), fills);
   }
 
-  /** A token in its box. */
-  token(stack, i, y, which, { data, kind = '', ...more }) {
-    const { line } = this.layout;
-    const size = stack.sizeOf(i, which);
-    const text = stack.texts[which][i];
-    const wide = stack.width(i) - (this.layout.isNarrow ? 2 : 4);
-    return svg(
-      'g.token',
-      { class: kind, data, ...more },
-      svg('rect', { x: stack.x(i) - wide / 2, y: y - line / 2, width: wide, height: line, rx: 6 }),
-      svg('text', { x: stack.x(i), y: y + size * 0.35, 'text-anchor': 'middle', style: { 'font-size': `${size.toFixed(1)}px` } }, text),
-    );
-  }
+  /** Where the tokens below a stack are. */
+  below = (stack) => stack.bottom + this.half[stack === this.layout.encoder ? 'encoder' : 'decoder'] + this.layout.line / 2 + 4;
 
   tokens() {
-    const { layout, trace } = this;
-    const { encoder, decoder, line } = layout;
-    const { source, target_in: inputs, target_out: outputs } = trace.tokens;
-    const below = (stack) => stack.bottom + this.heightOf(stack) / 2 + line / 2 + 4;
-    this.answerAt = decoder.top - this.heightOf(decoder) / 2 - line / 2 - 8;
-    const walk = (i) => (i && decoder.isShown(i - 1) ? { '--dx': `${decoder.x(i - 1) - decoder.x(i)}px`, '--dy': `${this.answerAt - below(decoder)}px` } : {});
+    const { encoder, decoder, line, isNarrow } = this.layout;
+    const { source, target_in: inputs, target_out: outputs } = this.trace.tokens;
+    const token = (stack, i, y, which, options) => {
+      const [x, size] = [stack.x(i), stack.sizeOf(i, which)];
+      return svg('g.token', options, box(x, y, stack.width(i) - (isNarrow ? 2 : 4), line, 6), text(x, y + size * 0.35, stack.texts[which][i], 'middle', { style: { 'font-size': `${size.toFixed(1)}px` } }));
+    };
+    const walk = (i) => (decoder.isShown(i - 1) ? { '--dx': `${decoder.x(i - 1) - decoder.x(i)}px`, '--dy': `${this.answerAt - this.below(decoder)}px` } : {});
+    const fed = (i) => token(decoder, i, this.below(decoder), 0, { class: `in ${inputs[i].kind}`, data: { step: i }, style: walk(i) });
+    const written = (i) => token(decoder, i, this.answerAt, 1, { class: `out ${outputs[i].kind} ${this.marks[i] ? 'changed' : ''}`, data: { step: i, at: `t${i}` } });
     return svg(
       'g.tokens',
-      this.columns('encoder').map((i) => this.token(encoder, i, below(encoder), 0, { kind: `${source[i].kind} on`, data: { source: i, at: `s${i}` } })),
-      this.columns('decoder').flatMap((i) => [
-        this.part(
-          this.token(decoder, i, below(decoder), 0, { kind: `in ${inputs[i].kind}`, data: { step: i }, style: walk(i) }),
-          ({ row, end }) => (i <= Math.max(row, end) ? (i === row ? 'on walk' : 'on') : ''),
-        ),
-        this.part(
-          this.token(decoder, i, this.answerAt, 1, { kind: `out ${outputs[i].kind} ${this.marks[i] ? 'changed' : ''}`, data: { step: i, at: `t${i}` } }),
-          ({ row, level, end }) => (i === row ? (level > decoder.stages ? 'on here' : '') : i < row || i <= end ? 'on' : ''),
-        ),
+      encoder.columns.map((i) => token(encoder, i, this.below(encoder), 0, { class: `${source[i].kind} on`, data: { source: i, at: `s${i}` } })),
+      decoder.columns.map((i) => [
+        this.part(fed(i), ({ row, end }) => (i <= Math.max(row, end) ? (i === row ? 'on walk' : 'on') : '')),
+        this.part(written(i), ({ row, level, end }) => (i === row ? (level > decoder.stages ? 'on here' : '') : i < row || i <= end ? 'on' : '')),
       ]),
-      this.more(encoder, source.length),
-      this.more(decoder, outputs.length),
+      [this.more(encoder, source.length), this.more(decoder, outputs.length)],
     );
   }
 
   /** How many columns are not in sight, on each side. */
-  more(stack, count) {
-    const at = (x, anchor, number) => (number > 0 ? svg('text.more', { x, y: stack.top - this.heightOf(stack) / 2 - 4, 'text-anchor': anchor }, `${number} more`) : null);
-    const [first, last] = [stack.from, count - stack.to];
-    return [at(stack.left, 'start', stack.isRtl ? last : first), at(stack.right, 'end', stack.isRtl ? first : last)];
+  more({ left, right, top, from, to, isRtl }, count) {
+    const ends = isRtl ? [count - to, from] : [from, count - to];
+    return ends.map((number, i) => (number ? text([left, right][i], top - this.half.encoder - 4, `${number} more`, ['start', 'end'][i], { class: 'more' }) : null));
   }
 
   /** Self-attention of the encoder: all rows at once. */
@@ -251,17 +190,13 @@ export class PaperFigure {
     return this.stages.encoder.slice(1).map(({ part }, stage) => {
       const weights = part.endsWith('.self') ? meanWeights(this.trace, part) : null;
       if (!weights) return null;
-      const [low, high] = [encoder.y(stage) - this.heightOf(encoder) / 2, encoder.y(stage + 1) + this.heightOf(encoder) / 2];
-      const middle = (low + high) / 2;
-      const lines = this.columns('encoder').flatMap((to) =>
-        this.columns('encoder').flatMap((from) => {
-          const weight = rowOf(weights, to)[from];
-          if (weight < LEAST_OF_ENCODER) return [];
-          const [a, b] = [encoder.x(from).toFixed(1), encoder.x(to).toFixed(1)];
-          return svg('path', { d: `M${a} ${low}C${a} ${middle} ${b} ${middle} ${b} ${high}`, 'stroke-width': (0.6 + weight * 4).toFixed(1), pathLength: 1 });
-        }),
-      );
-      return this.part(svg('g.lines', lines), ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'on' : lit > stage ? 'on past' : ''));
+      const [low, high] = [encoder.y(stage) - this.half.encoder, encoder.y(stage + 1) + this.half.encoder];
+      const line = (from, to, weight) => {
+        const [a, b, middle] = [encoder.x(from).toFixed(1), encoder.x(to).toFixed(1), (low + high) / 2];
+        return svg('path', { d: `M${a} ${low}C${a} ${middle} ${b} ${middle} ${b} ${high}`, 'stroke-width': (0.6 + weight * 4).toFixed(1), pathLength: 1 });
+      };
+      const ofRow = (to) => encoder.columns.filter((from) => rowOf(weights, to)[from] >= LEAST_OF_ENCODER).map((from) => line(from, to, rowOf(weights, to)[from]));
+      return this.part(svg('g.lines', encoder.columns.map(ofRow)), ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'on' : lit > stage ? 'on past' : ''));
     });
   }
 
@@ -269,47 +204,65 @@ export class PaperFigure {
   ofStep(row) {
     const before = this.parts;
     this.parts = [];
-    const { decoder, line, odds } = this.layout;
+    const { decoder, line } = this.layout;
     const said = this.said(row);
-    const deciding = said.find(({ isDeciding }) => isDeciding)?.layer ?? null;
-    const wide = decoder.width(row);
-    const [top, bottom] = [this.answerAt - line / 2 - 6, decoder.bottom + this.heightOf(decoder) / 2 + line + 8];
+    const deciding = said.find(({ isDeciding }) => isDeciding)?.layer;
+    const [top, bottom] = [this.answerAt - line / 2 - 6, this.below(decoder) + line / 2 + 4];
+    const ofSublayer = ({ part }, stage) => {
+      const [, layer, kind] = part.split('.');
+      const drawn = kind === 'feed_forward' ? this.work(row, stage) : kind === 'self' ? this.ownCable(part, row, stage) : this.cable(part, row, stage, Number(layer));
+      const quiet = deciding === undefined || Number(layer) === deciding ? '' : ' quiet';
+      return drawn && this.part(drawn, ({ level }) => (level > stage ? `on${quiet}` : ''));
+    };
     const element = svg(
       'g.step',
-      svg('rect.column', { x: decoder.x(row) - wide / 2 - 1, y: top, width: wide + 2, height: bottom - top, rx: 9 }),
-      this.stages.decoder.slice(1).map(({ part }, stage) => {
-        const kind = part.split('.')[2];
-        const layer = Math.floor(stage / 3);
-        const drawn = kind === 'cross' ? this.cable(part, row, stage, layer) : kind === 'self' ? this.ownCable(part, row, stage) : this.work(row, stage);
-        const quiet = deciding !== null && layer !== deciding ? ' quiet' : '';
-        return drawn && this.part(drawn, ({ level }) => (level > stage ? `on${quiet}` : ''));
-      }),
-      this.copies(row),
-      said.map((each) => this.speech(row, each)),
-      this.odds(row, odds),
+      box(decoder.x(row), (top + bottom) / 2, decoder.width(row) + 2, bottom - top, 9, { class: 'column' }),
+      this.stages.decoder.slice(1).map(ofSublayer),
+      [this.copies(row), said.map((each) => this.speech(row, each)), this.odds(row)],
     );
-    const parts = this.parts;
+    const { parts } = this;
     this.parts = before;
     return { element, parts };
   }
 
+  /** The tokens that a row takes something from, each with its weight and where it is. */
+  keysOf(weights, stack, order) {
+    const least = Math.min(LEAST, Math.max(...weights) / 2); // of equal weights of many tokens none would be drawn
+    return [...weights].flatMap((weight, key) => (weight > 0 && weight >= least ? { key, weight, x: stack.x(key) } : [])).sort((one, other) => order(one.x) - order(other.x));
+  }
+
   /** From the memory to the column that asks: a strand for each source token, as thick as its weight. */
   cable(part, row, stage, layer) {
-    const { encoder, decoder, strand, isNarrow, lane, bus } = this.layout;
     const weights = meanWeights(this.trace, part);
     if (!weights) return null;
-    const keys = this.keysOf(rowOf(weights, row), encoder).sort((one, other) => (isNarrow ? other.x - one.x : one.x - other.x));
-    const offsets = strands(keys.map(({ weight }) => weight), strand);
-    const sign = isNarrow ? 1 : -1;
+    const { decoder, isNarrow, lane, bus } = this.layout;
     const [y] = this.bandOf('decoder', stage);
-    const from = encoder.top - this.heightOf(encoder) / 2;
+    const { keys, paths } = this.fromMemory(rowOf(weights, row), row, [lane(layer), bus(layer), y], part);
+    const most = keys.reduce((one, other) => (other.weight > one.weight ? other : one));
+    const letters = [this.letter('k', most.x, this.from - 9), this.letter('v', bus(layer), isNarrow ? lane(layer) - 26 : (lane(layer) + y) / 2), this.letter('q', decoder.x(row), y)];
+    return svg('g.cable', { data: { cable: part } }, paths, letters);
+  }
+
+  fromMemory(weights, row, [lane, bus, y], part) {
+    const { encoder, decoder, strand, isNarrow } = this.layout;
+    const keys = this.keysOf(weights, encoder, (x) => (isNarrow ? -x : x));
+    const [offsets, sign] = [strands(keys.map(({ weight }) => weight), strand), isNarrow ? 1 : -1];
     const paths = keys.map(({ key, x, weight }, i) => {
       const o = offsets[i];
-      const corners = [[x, from], [x, lane(layer) - o], [bus(layer) + o, lane(layer) - o], [bus(layer) + o, y + sign * o], [decoder.x(row), y + sign * o]]; // prettier-ignore
-      return this.strand(corners, [RADIUS, RADIUS + (isNarrow ? -o : o), RADIUS - o], weight, strand, { part, row, key, token: this.trace.tokens.source[key] });
+      const corners = [[x, this.from], [x, lane - o], [bus + o, lane - o], [bus + o, y + sign * o], [decoder.x(row), y + sign * o]]; // prettier-ignore
+      return this.strand(corners, [RADIUS, RADIUS - sign * o, RADIUS - o], weight, strand, { line: part, row, from: key }, this.trace.tokens.source[key]);
     });
-    const most = keys.reduce((one, other) => (other.weight > one.weight ? other : one));
-    return svg('g.cable', { data: { cable: part } }, paths, this.letter('k', most.x, from - 9), this.letter('v', bus(layer), isNarrow ? lane(layer) - 26 : (lane(layer) + y) / 2), this.letter('q', decoder.x(row), y));
+    return { keys, paths };
+  }
+
+  /** A copied token comes from the memory too, past all layers. */
+  copies(row) {
+    const weights = copiesOf(this.trace, row);
+    if (!weights) return null;
+    const { decoder, strand, lane, bus, isNarrow } = this.layout;
+    const [last, y] = [this.trace.layers('decoder') - 1, decoder.top - this.half.decoder - 5];
+    const places = isNarrow ? [lane(last) + 6, bus(last) - 4, y] : [y, bus(last) + strand, y];
+    return this.part(svg('g.cable.copy', this.fromMemory(weights, row, places, 'copy').paths), ({ level }) => (level > decoder.stages ? 'on' : ''));
   }
 
   /** Masked self-attention: strands from the columns before, and from the column itself. */
@@ -317,36 +270,25 @@ export class PaperFigure {
     const { decoder, strand } = this.layout;
     const weights = meanWeights(this.trace, part);
     if (!weights) return null;
-    const numbers = rowOf(weights, row).map((weight, key) => (key <= row || weight > 0 ? weight : 0));
-    const to = decoder.x(row);
-    const keys = this.keysOf(numbers, decoder).sort((one, other) => Math.abs(other.x - to) - Math.abs(one.x - to));
+    const [to, from, [y]] = [decoder.x(row), decoder.y(stage) - this.half.decoder, this.bandOf('decoder', stage)];
+    const keys = this.keysOf(rowOf(weights, row), decoder, (x) => -Math.abs(x - to));
     const offsets = strands(keys.map(({ weight }) => weight), strand * 0.8);
-    const [y] = this.bandOf('decoder', stage);
-    const from = decoder.y(stage) - this.heightOf(decoder) / 2;
     const paths = keys.map(({ key, x, weight }, i) => {
       const corners = key === row ? [[x, from], [x, y]] : [[x, from], [x, y - offsets[i]], [to, y - offsets[i]]]; // prettier-ignore
-      return this.strand(corners, [RADIUS / 2], weight, strand * 0.8, { part, row, key, token: this.trace.tokens.target_in[key] });
+      return this.strand(corners, [RADIUS / 2], weight, strand * 0.8, { line: part, row, from: key }, this.trace.tokens.target_in[key]);
     });
     return svg('g.cable.own', { data: { cable: part } }, paths, this.letter('q', to, y));
   }
 
-  keysOf(weights, stack) {
-    const least = Math.min(LEAST, Math.max(...weights) / 2); // of equal weights of many tokens none would be drawn
-    return [...weights].flatMap((weight, key) => (weight > 0 && weight >= least ? { key, weight, x: stack.x(key) } : []));
-  }
-
-  strand(corners, radii, weight, width, { part, row, key, token }) {
-    return svg(
-      'path.strand',
-      { d: rounded(corners, radii), 'stroke-width': Math.max(0.7, weight * width - 0.4).toFixed(2), pathLength: 1, data: { line: part, row, from: key, weight } },
-      svg('title', `“${visible(token.text)}” ${percent(weight)}: mean of the heads`),
-    );
+  strand(corners, radii, weight, width, data, token) {
+    const title = svg('title', `“${visible(token.text)}” ${percent(weight)}${data.line === 'copy' ? '' : ': mean of the heads'}`);
+    return svg('path.strand', { d: rounded(corners, radii), 'stroke-width': Math.max(0.7, weight * width - 0.4).toFixed(2), pathLength: 1, data: { ...data, weight } }, title);
   }
 
   /** Q, K or V in its color. */
   letter(kind, x, y) {
     const r = this.layout.isNarrow ? 5 : 8;
-    return svg('g', { class: `letter ${kind}` }, svg('circle', { cx: x, cy: y, r }), svg('text', { x, y: y + r * 0.44, 'text-anchor': 'middle', style: { 'font-size': `${r * 1.25}px` } }, kind.toUpperCase()));
+    return svg('g', { class: `letter ${kind}` }, svg('circle', { cx: x, cy: y, r }), text(x, y + r * 0.44, kind.toUpperCase(), 'middle', { style: { 'font-size': `${r * 1.25}px` } }));
   }
 
   /** The feed-forward network of a column: wide in the middle. */
@@ -354,58 +296,35 @@ export class PaperFigure {
     const { decoder } = this.layout;
     const [y, high] = this.bandOf('decoder', stage);
     const [x, wide, tall] = [decoder.x(row), Math.min(17, decoder.width(row) * 0.44), Math.min(18, high / 2 + 2)];
-    const [up, down, near] = [y - tall, y + tall, wide * 0.32];
-    return svg('path.work', { d: `M${x - near} ${down}L${x - wide} ${y}L${x - near} ${up}h${2 * near}L${x + wide} ${y}L${x + near} ${down}z` });
-  }
-
-  /** A copied token comes from the memory too, past all layers. */
-  copies(row) {
-    const weights = copiesOf(this.trace, row);
-    if (!weights) return null;
-    const { encoder, decoder, strand, lane, bus, isNarrow } = this.layout;
-    const [layers, y] = [this.trace.layers('decoder'), decoder.top - this.heightOf(decoder) / 2 - 5];
-    const from = encoder.top - this.heightOf(encoder) / 2;
-    const side = isNarrow ? bus(layers - 1) - 4 : bus(layers - 1) + strand;
-    const paths = this.keysOf(weights, encoder).map(({ key, x, weight }) =>
-      this.strand([[x, from], [x, isNarrow ? lane(layers - 1) + 6 : y], [side, isNarrow ? lane(layers - 1) + 6 : y], [side, y], [decoder.x(row), y]], [RADIUS, RADIUS, 4], weight, strand, { part: 'copy', row, key, token: this.trace.tokens.source[key] }),
-    ); // prettier-ignore
-    return this.part(svg('g.cable.copy', paths), ({ level }) => (level > decoder.stages ? 'on' : ''));
+    const near = wide * 0.32;
+    return svg('path.work', { d: `M${x - near} ${y + tall}L${x - wide} ${y}L${x - near} ${y - tall}h${2 * near}L${x + wide} ${y}L${x + near} ${y + tall}z` });
   }
 
   /** What a layer would say if it were the last one. */
-  speech(row, { layer, text, p, isRight }) {
+  speech(row, { layer, text: said, p, isRight }) {
     const { decoder, isNarrow } = this.layout;
     const [high, letter] = isNarrow ? [17, 5.9] : [26, 8.6];
-    const words = `\u2068${visible(text)}\u2069  ${percent(p)}`; // isolated, where it is written from right to left
+    const words = `\u2068${visible(said)}\u2069  ${percent(p)}`; // isolated, where it is written from right to left
     const wide = (words.length - 2) * letter + high * 0.7;
-    const [x, y] = [decoder.x(row), decoder.y(3 * layer + 3)];
-    const [before, after] = [x - decoder.width(row) / 2 - 6 - wide, x + decoder.width(row) / 2 + 6];
-    const left = before < decoder.left - 10 && (before < 2 || after + wide < decoder.right) ? after : before;
-    return this.part(
-      svg('g.speech', { class: isRight ? 'right' : 'different', data: { layer } }, svg('rect', { x: left, y: y - high / 2, width: wide, height: high, rx: high / 2 }), svg('text', { x: left + wide / 2, y: y + high * 0.18, 'text-anchor': 'middle' }, words)),
-      ({ level }) => (level > 3 * layer + 2 ? 'on' : ''),
-    ); // prettier-ignore
+    const [x, y, aside] = [decoder.x(row), decoder.y(3 * layer + 3), decoder.width(row) / 2 + 6 + wide / 2];
+    const isAfter = x - aside - wide / 2 < decoder.left - 10 && (x - aside - wide / 2 < 2 || x + aside + wide / 2 < decoder.right);
+    const middle = isAfter ? x + aside : x - aside;
+    const group = svg('g.speech', { class: isRight ? 'right' : 'different', data: { layer } }, box(middle, y, wide, high, high / 2), text(middle, y + high * 0.18, words));
+    return this.part(group, ({ level }) => (level > 3 * layer + 2 ? 'on' : ''));
   }
 
   /** The most probable tokens of the step. */
-  odds(row, height) {
-    const { decoder, isMap, isNarrow, width, line } = this.layout;
-    const count = isMap ? 1 : isNarrow ? 2 : 3;
-    const [each, wide] = [height / count, isNarrow ? 54 : 96];
+  odds(row) {
+    const { decoder, isMap, isNarrow, width, line, odds } = this.layout;
+    const [count, wide, after] = isMap ? [1, 54, 52] : isNarrow ? [2, 54, 52] : [3, 96, 64];
     const top = this.trace.predictions.logits[row].top.slice(0, count);
-    const names = top.map(([, text]) => visible(text).slice(0, 12));
-    const left = Math.max(12 + 8 * Math.max(...names.map(({ length }) => length)), Math.min(decoder.x(row) - wide / 2, width - wide - (isNarrow ? 52 : 64)));
-    const above = this.answerAt - line / 2 - height - 8;
+    const names = top.map(([, each]) => visible(each).slice(0, 12));
+    const left = Math.max(12 + 8 * Math.max(...names.map(({ length }) => length)), Math.min(decoder.x(row) - wide / 2, width - wide - after));
+    const [above, each] = [this.answerAt - line / 2 - odds - 8, odds / count];
     const bars = top.map(([id, , p], i) => {
-      const y = above + i * each;
+      const [y, long] = [above + (i + 0.5) * each, Math.max(1.5, wide * p)];
       const kind = id === this.trace.tokens.target_out[row].id ? 'right' : '';
-      return svg(
-        'g',
-        { class: kind },
-        svg('text', { x: left - 7, y: y + each * 0.68, 'text-anchor': 'end' }, names[i]),
-        svg('rect', { x: left, y: y + each * 0.14, width: Math.max(1.5, wide * p), height: each * 0.66, rx: 3 }),
-        svg('text.p', { x: left + wide * p + 6, y: y + each * 0.68 }, percent(p)),
-      );
+      return svg('g', { class: kind }, text(left - 7, y + 4, names[i], 'end'), box(left + long / 2, y, long, each * 0.66, 3), text(left + long + 6, y + 4, percent(p), 'start', { class: 'p' }));
     });
     return this.part(svg('g.odds', bars), ({ level }) => (level > decoder.stages ? 'on' : ''));
   }

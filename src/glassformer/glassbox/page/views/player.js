@@ -2,7 +2,7 @@
 
 import { range } from 'glassbox/core/dom.js';
 
-const [ENCODER, FIRST, WRITING, HALT, LAYER, REST] = [1000, 1100, 2000, 250, 420, 900]; // milliseconds of each part
+const [ENCODER, FIRST, WRITING, HALT, LAYER, REST] = [750, 750, 1400, 190, 400, 700]; // milliseconds of each part
 const QUICK = 0.4; // of another text, which is not waited for as long
 
 /**
