@@ -21,10 +21,12 @@ from glassformer.glassbox.report import (
     style_sheet,
     without_derived,
     without_logits,
+    without_single_use,
     without_weights,
     write_report,
 )
 from glassformer.glassbox.schema import Trace
+from tests.glassbox.conftest import wrong_steps
 
 
 def inlined(html: str) -> str:
@@ -83,6 +85,7 @@ def test_too_large_a_report_leaves_out_weights_then_what_the_page_computes_itsel
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "SMALL", 0)
+    monkeypatch.setattr(report, "without_single_use", lambda trace: trace)
     derived = without_derived(without_weights(trace))
     smallest = without_logits(derived)
     given = {name for name, tensor in trace.tensors.items() if tensor.origin == "given"}
@@ -102,6 +105,23 @@ def test_too_large_a_report_leaves_out_weights_then_what_the_page_computes_itsel
         assert (written.left_out, written.has_weights) == (left_out, False)
         assert written.n_bytes == report.MAX_BYTES
         assert Trace.loads(inlined(written.path.read_text("utf-8"))) == kept
+
+
+def test_what_one_step_alone_uses_is_computed_by_the_page_and_checked_by_that_step(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "SMALL", 0)
+    written = Trace.loads(inlined(write_report(trace, tmp_path / "report.html").path.read_text("utf-8")))
+    assert written == without_single_use(trace)
+    gone = trace.tensors.keys() - written.tensors.keys()
+    assert {"decoder.1.feed_forward.hidden", "decoder.1.cross.queries", "encoder.0.self.heads"} <= gone
+    for name in gone:
+        assert sum(step.inputs.count(name) for step in trace.steps) == 1, name
+    assert set(wrong_steps(written)) == gone  # every other step follows from its inputs
+    monkeypatch.setattr(report, "MAX_BYTES", len(report_html(written)) - 1)
+    smaller = Trace.loads(inlined(write_report(trace, tmp_path / "report.html").path.read_text("utf-8")))
+    plain = without_weights(trace)
+    assert smaller in (plain, without_derived(plain), without_logits(without_derived(plain)))  # these need no weights
 
 
 def test_a_report_that_is_still_too_large_is_refused_with_a_hint(

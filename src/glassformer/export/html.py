@@ -108,7 +108,7 @@ def page_html(model_file: ModelFile, precision: str, title: str | None = None, e
         "opens_glass_box": model_file.n_parameters <= MAX_PARAMETERS,
     }
     urls = {name: data_url(name, source) for name, source in modules().items()}
-    imports = json.dumps({"imports": urls})
+    imports = json.dumps({"imports": urls}, ensure_ascii=False)
     style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
     text = json.dumps(description).replace("<", "\\u003c")  # so that no token ends the script
     parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))

@@ -10,9 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from glassformer.errors import RunError
 from glassformer.glassbox.schema import Trace
@@ -39,11 +42,14 @@ class WrittenReport:
 def write_report(trace: Trace, path: str | Path) -> WrittenReport:
     """Write the page with this trace in it as one file, which opens without a network or a server.
 
-    If the file has more than 20 MB, these are left out one by one until it is smaller: the weights, the tensors that
-    the page can compute from others, the logits. Raises RunError if it is still larger than 40 MB.
+    Of large tensors the file has those that several steps use; the page computes the others, and compares what follows
+    from them. If the file has more than 20 MB, these are left out one by one until it is smaller: the weights, the
+    tensors that the page can compute from others, the logits. Raises RunError if it is still larger than 40 MB.
     """
-    path = Path(path)
+    path, complete = Path(path), without_single_use(trace)
     left_out = []
+    if _fits(complete):
+        trace = complete
     for name, without in _REDUCTIONS.items():
         if _fits(trace):
             break
@@ -73,23 +79,35 @@ def _fits(trace: Trace) -> bool:
 
 def without_weights(trace: Trace) -> Trace:
     """The trace without the weights of the model."""
-    return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if tensor.origin != "weight"})
+    return _without(trace, {name for name, tensor in trace.tensors.items() if tensor.origin == "weight"})
 
 
 def without_derived(trace: Trace) -> Trace:
     """The trace without the large tensors that the page computes from the others, with its own interpreter."""
-    names, tensors = set(trace.tensors), dict(trace.tensors)
-    for step in trace.steps:
-        if names.issuperset(step.inputs) and step.output in tensors and len(tensors[step.output].data) > SMALL:
-            del tensors[step.output]
-    return replace(trace, tensors=tensors)
+    return _without(trace, _derivable(trace))
+
+
+def without_single_use(trace: Trace) -> Trace:
+    """The trace without the large tensors that the page can compute and that one later step alone uses."""
+    uses = Counter(name for step in trace.steps for name in step.inputs)
+    return _without(trace, {name for name in _derivable(trace) if uses[name] == 1})
+
+
+def _derivable(trace: Trace) -> set[str]:
+    """The large tensors that follow from others of the trace."""
+    names = set(trace.tensors)
+    found = {step.output for step in trace.steps if names.issuperset(step.inputs)}
+    return {name for name in found & names if len(trace.tensors[name].data) > SMALL}
+
+
+def _without(trace: Trace, names: set[str]) -> Trace:
+    return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if name not in names})
 
 
 def without_logits(trace: Trace) -> Trace:
     """The trace without the numbers of all tokens of the vocabulary; the predictions stay."""
     names = ("logits", "own_logits", "log_probs", "smoothed_targets")
-    wide = {step.output for step in trace.steps if step.output.rpartition(".")[2] in names}
-    return replace(trace, tensors={name: tensor for name, tensor in trace.tensors.items() if name not in wide})
+    return _without(trace, {step.output for step in trace.steps if step.output.rpartition(".")[2] in names})
 
 
 _REDUCTIONS = {
@@ -103,7 +121,7 @@ _REDUCTIONS = {
 def report_html(trace: Trace) -> bytes:
     """The whole page as one HTML document."""
     urls = {name: data_url(name, source) for name, source in modules().items()}
-    imports = json.dumps({"imports": urls})
+    imports = json.dumps({"imports": urls}, ensure_ascii=False)
     style = style_sheet()
     policy = f"{NOTHING}; script-src data: {policy_hash(imports)} {policy_hash(ENTRY)}; style-src {policy_hash(style)}"
     document = trace.dumps().replace("<", "\\u003c")  # so that no token ends the script or begins a comment
@@ -144,9 +162,9 @@ def _filled(head: str, body: str) -> str:
 
 
 def data_url(name: str, source: str) -> str:
-    """Return a module as a data: URL."""
+    """Return a module as a data: URL without "<", which could end the script that it is in."""
     named_source = f"{source}//# sourceURL={name}\n"  # for error messages
-    return f"data:text/javascript;base64,{base64_text(named_source.encode())}"
+    return "data:text/javascript," + re.sub(r"[%#<\s]+", lambda found: quote(found[0], safe=" "), named_source)
 
 
 def policy_hash(source: str) -> str:

@@ -83,7 +83,8 @@ class Window:
             self.complaints.append(f"it requested {url}")
 
     def open(self, trace: Trace | dict[str, Any], panel: str = "tokens") -> Window:
-        """The report of a trace, once every step is recomputed."""
+        """The report of a trace, once every step is recomputed; of attention with all rows."""
+        panel = "attention?rows=all" if panel == "attention" else panel
         whole = trace if isinstance(trace, Trace) else Trace.loads(json.dumps(trace))
         report = report_html(whole)
         if report == self.written and self.page.url.startswith(self.report):
@@ -108,7 +109,10 @@ class Window:
         self.page.wait_for_selector("body[data-checked='true']")
 
     def panel(self, name: str) -> None:
+        """Open a panel; of attention all rows."""
         self.page.evaluate(OPEN, name)
+        if name == "attention":
+            self.page.evaluate("document.querySelector('[data-key=rows-all]')?.click()")
 
     def press(self, key: str) -> None:
         """Click with the pointer."""

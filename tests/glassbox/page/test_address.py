@@ -99,7 +99,7 @@ BAD = {
     "#attention?row=-3": "“-3” is not a value of “row”",
     "#attention?row=99": "there is no decoding step “99”",
     "#attention?column=77&locked=50": "there is no source token “77”",
-    "#story?question=7": "there is no question “7”",
+    "#story?question=9": "there is no question “9”",
     "#story?question=x": "“x” is not a value of “question”",
     "#embedding?wave=600": "there is no feature “600”",
     "#space?picked=600": "there is no token “600”",

@@ -144,7 +144,7 @@ def test_before_after_and_difference_are_those_of_the_tensors(window: Any, case:
     window.open(trace, "attention")
     window.page.select_option("[data-key='attention']", "encoder.1.self")
     before, after = (float(one.array(name)[2, 3]) for one in (trace, edited))
-    window.page.goto(f"{window.report}#attention?part=encoder.1.self&edit=positions+off")
+    window.page.goto(f"{window.report}#attention?part=encoder.1.self&rows=all&edit=positions+off")
     window.page.wait_for_selector("[data-side='after']")
     for kind, number in (("before", before), ("after", after), ("difference", after - before)):
         window.press(f"compare-{kind}")

@@ -19,7 +19,7 @@ from glassformer.glassbox.trace import explain
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.serve.api import create_app
 from glassformer.serve.run import Connection, listen
-from glassformer.serve.served import Served
+from glassformer.serve.served import Served, load_models
 from tests.browser import PATIENCE
 
 pytestmark = pytest.mark.browser
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a served model; without weights the server makes the edits."""
+    """The address of a server of two models; without weights it makes the edits."""
     path = tmp_path / "model.safetensors"
     case.model.save(path)
     monkeypatch.setattr(Served, "weights_fit", getattr(request, "param", True))
     listening = listen("127.0.0.1", 0)
-    served = Served.load(path, example="abc")
-    connection: Any = partial(Connection, served.limits.connections)  # which tells the worker that a client left
-    server = uvicorn.Server(uvicorn.Config(create_app(served), http=connection, loop="asyncio", log_level="warning"))
+    served = load_models({"model": path, "other": path}, example="abc")
+    connection: Any = partial(Connection, served[0].limits.connections)  # which tells the worker that a client left
+    server = uvicorn.Server(uvicorn.Config(create_app(*served), http=connection, loop="asyncio", log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
@@ -86,6 +86,9 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     window.page.goto(live)
     words = "Computing every number behind the answer to “{}” …"
     window.page.wait_for_selector(f"#panel:has-text('{words.format('abc')}')")
+    assert window.text("#bar .brand") == "glassformer"
+    assert window.page.input_value("[data-key='waiting']") == "abc"
+    assert window.page.locator(".skeleton").is_visible()
     window.press("stop")
     assert n_ended.acquire(timeout=PATIENCE)  # on the server
     may_end.set()
@@ -125,3 +128,15 @@ def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> N
     window.page.wait_for_selector("#ask .wrong:has-text('at most')")
     assert "longer than the model takes" in window.text("#ask .wrong")
     assert "422" in window.complaints.pop()
+
+
+def test_the_header_has_the_models_of_the_server(window: Any, live: str) -> None:
+    window.origin = live
+    window.page.goto(f"{live}#tokens")
+    window.settle()
+    assert window.all("[data-key='model'] option", "each.value") == ["model", "other"]
+    window.page.select_option("[data-key='model']", "other")
+    window.page.wait_for_url(lambda url: url.endswith("?model=other#tokens"))
+    window.settle()
+    assert window.page.input_value("[data-key='model']") == "other"
+    assert window.text("h1") == "Tokens"

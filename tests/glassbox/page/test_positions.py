@@ -65,5 +65,5 @@ def test_a_learned_table_is_next_to_sinusoids(window: Any) -> None:
     assert "The model has 20 rows" in window.page.inner_text("[aria-label='position table']")
     window.open(without_weights(trace), "embedding")
     length = len(trace.tokens.source)
-    assert f"learned table, positions 0 to {length - 1}" in window.page.inner_text("[data-table='learned']")
+    assert f"Learned table, positions 0 to {length - 1}" in window.page.inner_text("[data-table='learned']")
     assert "it has only the rows of this text" in window.page.inner_text("[aria-label='position table']")

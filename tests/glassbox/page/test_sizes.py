@@ -48,7 +48,7 @@ def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, wi
     window.page.set_viewport_size({"width": width, "height": height})
     window.open(trace, "attention")
     window.page.click("[data-stage='decoder.1.cross.weights'] td[data-cell]")
-    assert "decoder layer 1, cross-attention" in window.text("#inspector")
+    assert "decoder layer 2 of 2, cross-attention" in window.text("#inspector")
     box = window.page.locator("#inspector").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width + 1

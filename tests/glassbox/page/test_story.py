@@ -1,4 +1,4 @@
-"""The story: an opening and six questions, which the page answers from the numbers of its own model."""
+"""The story: an opening, two screens and six questions, which the page answers from the numbers of its own model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.glassbox.page.conftest import PRESS, attentions
 
 pytestmark = pytest.mark.browser
 
-N_QUESTIONS = 6
+N_QUESTIONS = 8
 SVG = "{http://www.w3.org/2000/svg}"
 READY = ".story-words:not(:has-text('being computed'))"
 SHOWN = "[...document.querySelectorAll('.paper .strip.on, .paper .token.on, .paper .cable.on')].length"
@@ -81,7 +81,8 @@ def test_next_back_and_the_arrow_keys_go_through_all_questions(window: Any, trac
             else:
                 window.press("story-next")
     assert len(set(titles)) == N_QUESTIONS + 1
-    assert all(title.endswith("?") for title in titles[1:])
+    assert titles[1:3] == ["From text to rows", "One layer"]
+    assert all(title.endswith("?") for title in titles[3:])
     assert window.page.locator("[data-key='story-next']").is_disabled()
     window.page.keyboard.press("ArrowLeft")
     assert window.text(".story h2") == titles[-2]
@@ -102,11 +103,10 @@ def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: A
         window.press(f"question-{at}")
         assert window.run(here) == f"row-{row}", at
     address = window.page.url.partition("#")[0]
-    window.go(f"{address}#story?question=3")
+    window.go(f"{address}#story?question=5")
     window.settle()
-    assert f"after layer {layer}: the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})" in words(
-        window
-    )
+    said = f"the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})"
+    assert f"after layer {layer + 1} of 2: {said}" in words(window)
     other = (row + 1) % len(surprised.tokens.target_out)
     window.press(f"row-{other}")
     window.press("story-back")
@@ -121,7 +121,8 @@ def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: A
 @pytest.mark.medium
 def test_each_question_leads_to_the_panel_that_has_its_numbers(window: Any, trace: Trace) -> None:
     window.open(trace, "story")
-    expected = ("Logits", "Attention", "Heads", "Logits", "Training", "Search", "What if")
+    first = ("Logits", "Embedding and position", "Add & norm, feed-forward")
+    expected = (*first, "Attention", "Heads", "Logits", "Training", "Search", "What if")
     for at, title in enumerate(expected):
         window.press(f"question-{at}")
         window.page.wait_for_selector(READY)
@@ -141,10 +142,8 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     ordinals = ("first", "second", "third")
     assert f"The {ordinals[layer]} writes" in words(window) or f"The {ordinals[layer]} ends it" in words(window)
     assert f"In step {row}" in why(window)
-    assert f"said “{before[1].replace(' ', '␣')}” after layer {layer - 1} of the decoder ({percent(before[2])})" in why(
-        window
-    )
-    assert f"Layer {layer} changes that to “{after[1].replace(' ', '␣')}” ({percent(after[2])})" in why(window)
+    assert f"said “{before[1].replace(' ', '␣')}” after layer {layer} of 2 ({percent(before[2])})" in why(window)
+    assert f"Layer {layer + 1} changes that to “{after[1].replace(' ', '␣')}” ({percent(after[2])})" in why(window)
     name = f"decoder.{layer}.cross"
     weights, values = surprised.array(f"{name}.weights")[:, row], surprised.array(f"{name}.values")
     sizes = weights * np.linalg.norm(values, axis=-1)
@@ -289,6 +288,8 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     trace = explain(case.model, "abcde", weights=True, num_beams=3)
     window.open(replace(trace, provenance=replace(trace.provenance, columns=["birthday (column 0)", "x"])), "story")
     assert not window.run("return document.activeElement.matches('input')")  # keys work from the first moment
+    window.page.keyboard.type("5")
+    assert window.page.input_value("[data-key='live-0']") == "abcde"  # it was not entered
     window.page.keyboard.press("e")
     assert window.run("return document.activeElement.dataset.key") == "live-0"
     assert window.text(".live label") == "birthday"
@@ -314,7 +315,7 @@ def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: A
         window.page.wait_for_selector(f"[data-key='without-{edits[0]}'][aria-pressed='true']")
         window.settle()
         if text is not None:
-            assert text == trace.translation or text.replace(" ", "␣") in words(window)
+            assert text == trace.translation or text in words(window)
             assert window.page.locator(".token.changed").count() == 0  # a shorter answer: nothing is added
     window.press("without-positions off")
     window.page.wait_for_selector("[data-key='without-positions off'][aria-pressed='false']")
@@ -328,7 +329,7 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
     for at in range(N_QUESTIONS + 1):
         window.press(f"question-{at}")
         assert words(window)
-    window.press("question-2")
+    window.press("question-4")
     assert "does not include the weights" in words(window)
     assert window.page.locator(".story figure").count() >= 1
 
@@ -353,13 +354,13 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     names = [(name, head) for name in attentions(trace) for head in range(trace.axes["head"].length)]
     falls = {(name, head): scores([]) - scores([f"head {name} {head} off"]) for name, head in names}
     most = max(falls, key=lambda each: falls[each].sum())
-    window.open(trace, "story?question=2")
+    window.open(trace, "story?question=4")
     window.page.wait_for_selector(READY)
     name, head = most
     side, layer, kind = name.split(".")
     row = int(falls[most].argmax())
     before, after = (float(np.exp(score)) for score in (scores([])[row], scores([])[row] - falls[most][row]))
-    assert f"Head {head} of {side} layer {layer}, {kind}-attention" in words(window)
+    assert f"Head {head} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
     assert f"in step {row}, falls from {percent(before)} to {percent(after)}" in words(window)
     titles = window.all(".story figure figcaption", "each.firstChild.textContent")
     assert len(titles) == len(set(titles)) == 2
@@ -376,36 +377,36 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
 
 
 def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?question=3&row=1")
+    window.open(trace, "story?question=5&row=1")
     logit = trace.array("logits")[1, trace.tokens.target_out[1].id]
     assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
 
 
 def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: Trace) -> None:
     assert trained.training is not None
-    window.open(trained, "story?question=4")
+    window.open(trained, "story?question=6")
     assert "gold answer" in words(window) or "final answer" in words(window)
     answers = [replace(one, text=text) for one, text in zip(
         trained.training.checkpoints, (trained.translation, "hi", trained.translation), strict=True)]  # fmt: skip
     training = replace(trained.training, checkpoints=answers)
     plain = replace(trained, target=None, tokens=replace(trained.tokens, gold=None, gold_in=None), training=training)
-    window.open(plain, "story?question=4")
+    window.open(plain, "story?question=6")
     assert "It is right from the first checkpoint on, wrong after 50 (“hi”), and right again after 100." in words(
         window
     )
-    window.open(replace(plain, training=None), "story?question=4")
+    window.open(replace(plain, training=None), "story?question=6")
     assert "--html FILE" in words(window)
 
 
 def test_the_rival_is_the_answer_with_the_largest_probability(window: Any, trace: Trace) -> None:
     best, *others = trace.search.beam.answers
     expected = max((one for one in others if one.text != best.text), key=lambda one: one.score)
-    window.open(trace, "story?question=5")
+    window.open(trace, "story?question=7")
     assert f"keeps the {trace.search.beam.num_beams} most probable ones" in words(window)
-    assert f"other answer is “{expected.text.replace(' ', '␣')}”" in words(window)
+    assert f"other answer is “{expected.text}”" in words(window)
     document = json.loads(trace.dumps())
     document["search"]["beam"]["answers"] = document["search"]["beam"]["answers"][:1]
-    window.open(document, "story?question=5")
+    window.open(document, "story?question=7")
     dropped = max((node for node in trace.search.beam.nodes if node.state == "pruned"), key=lambda node: node.sum)
     assert f"It was dropped in step {dropped.step}:" in words(window)
 
@@ -417,12 +418,12 @@ def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: A
         WrongAnswer("abc", "hij", "hj", -90.0),
         WrongAnswer("gab", "hijk", sure.translation, sure.search.beam.answers[0].score),
     ]
-    window.open(replace(plain, errors=Errors(90, 2, wrong)), "story?question=6")
+    window.open(replace(plain, errors=Errors(90, 2, wrong)), "story?question=8")
     window.page.wait_for_selector(READY)
     assert "Of 90 held-out rows, 2 are answered wrong." in words(window)
     found = re.search("“gab” became “(.+)”, with a probability of (.+)\u00a0%. Right is “hijk”", words(window))
     assert found
-    assert found[1] == sure.translation.replace(" ", "␣")
+    assert found[1] == sure.translation
     assert float(found[2]) == pytest.approx(100 * np.exp(wrong[1].score), rel=0.05)
     rows = window.all(".story .saved svg text", "each.textContent")
     assert rows.count("text") == rows.count("answer") == 3
@@ -433,11 +434,11 @@ def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: A
 
 
 def test_the_gold_target_is_not_that_of_an_edited_text(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?question=6")
+    window.open(trace, "story?question=8")
     window.page.wait_for_selector(READY)
     assert "This answer is wrong" in words(window)
     assert window.all(".story .saved svg text", "each.textContent").count("✗ right is “hij”") == 1
-    window.go(f"{window.report}#story?question=6&edit=token+1%3Dg")
+    window.go(f"{window.report}#story?question=8&edit=token+1%3Dg")
     window.page.wait_for_selector(".edited .pill")
     window.page.wait_for_selector(READY)
     assert "right is" not in window.text(".story .saved")
@@ -445,7 +446,7 @@ def test_the_gold_target_is_not_that_of_an_edited_text(window: Any, trace: Trace
 
 
 def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?question=1")
+    window.open(trace, "story?question=3")
     terms = window.all(".story-words .term", "each.textContent.toLowerCase()")
     assert {"query", "key", "value", "head", "layer", "softmax", "token", "decoder"} <= set(terms)
     assert len(terms) == len(set(terms))  # each one once
@@ -455,47 +456,31 @@ def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) ->
     assert window.page.locator(".meaning:popover-open").count() == 0
 
 
-def test_figures_and_matrices_are_saved_as_svg_and_as_csv(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
+def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?question=3")
+    picture = window.saved(".story .saved [data-key^='svg-']")
+    assert picture.startswith("<svg")
+    assert "class=" not in picture
+    assert 'fill="rgb' in picture
     window.panel("attention")
     window.press("head-1")
     name = "decoder.1.cross.weights"
-    header, *lines = window.saved(f"[data-stage='{name}'] [data-key^='csv-']").splitlines()
-    table = [[float(cell) for cell in line.split(",")[-len(trace.tokens.source) :]] for line in lines]
-    assert header.startswith("head,target,0 <bos>")
-    flat = trace.array(name).reshape(-1, len(trace.tokens.source))
-    assert table == [pytest.approx(row.tolist(), abs=1e-6) for row in flat]
     matrix = ElementTree.fromstring(window.saved(f"[data-stage='{name}'] [data-key^='svg-']"))
     texts = [each.text for each in matrix.iter(f"{SVG}text")][-trace.array(name)[1].size :]
     numbers = [float(text.replace("·", "0").replace("−", "-")) for text in texts]
     assert numbers == pytest.approx(trace.array(name)[1].ravel().tolist(), abs=6e-3)
     assert "rgb(47, 127, 214)" in {each.get("fill") for each in matrix.iter(f"{SVG}path")}
-
-    window.panel("heads")
-    names, n_heads = attentions(trace), trace.axes["head"].length
-    heads = ElementTree.fromstring(window.saved("#panel [data-key='svg-heads']"))
-    assert len(list(heads.iter(f"{SVG}text"))) == len(names) + n_heads
-    assert len(list(heads.iter(f"{SVG}svg"))) == 1 + len(names) * n_heads
-    lines = window.saved("#panel [data-key='csv-heads']").splitlines()
-    assert len(lines) == 1 + len(names) * n_heads
-    assert lines[1].startswith(f"{names[0]},0,")
     assert window.page.locator(".heatmap-box.visually-hidden").count() == 0
-
-    for panel in ("heads", "attention", "search", "space", "alignment"):
+    for panel in ("attention", "search", "space", "alignment"):
         window.panel(panel)
-        for kind in ("svg", "csv"):
-            assert window.page.locator(f"#panel [data-key^='{kind}-']").count() >= 1, panel
-    written = window.run(
-        "const { csv } = await import('glassbox/views/figure.js'); return csv(given);", [["=1+1", 'a"b', "x,y", -0.5]]
-    )
-    assert written == '\'=1+1,"a""b","x,y",-0.5\r\n'  # a spreadsheet computes no cell of it
+        assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
 
 
 def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for node in document["search"]["beam"]["nodes"]:
         node["sum"] = min(node["sum"], float(np.log(4.3e-4)))
-    window.open(document, "story?question=5&row=0")
+    window.open(document, "story?question=7&row=0")
     labels = window.all(".story-bar .story-label", "each.textContent")
     assert labels
     assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹] ", label) for label in labels), labels
@@ -539,7 +524,7 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     document = json.loads(trace.dumps())
     document["target"] = trace.translation
     document["tokens"]["gold"] = document["tokens"]["target_out"][::-1]
-    window.open(document, "story?question=6")
+    window.open(document, "story?question=8")
     assert "✓ equal" in window.text("dl.answer")
     assert "is wrong" not in words(window)
     assert "gives this answer a probability of" in words(window)
@@ -553,3 +538,79 @@ def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: T
     assert f"Cut off at {document['search']['beam']['max_new_tokens']} tokens" in words(window)
     assert "right with a probability of 25" in why(window)
     assert not window.page.is_visible("dl.answer")
+
+
+def test_a_page_around_this_one_keeps_the_keyboard(window: Any, trace: Trace) -> None:
+    """Space and PageDown scroll the site, whose first page has this one in a frame."""
+    window.open(trace, "story")
+    around = window.path.with_name("around.html")
+    around.write_text(f'<title>around</title><iframe src="{window.path.name}"></iframe>', "utf-8")
+    window.go(around.as_uri())
+    window.page.frame_locator("iframe").locator("body[data-checked='true']").wait_for()
+    assert window.run("return document.activeElement.tagName") == "BODY"
+    window.page.goto(f"{window.report}#story")
+    window.settle()
+
+
+def test_the_link_has_what_is_typed_before_it_is_answered(window: Any, case: Any) -> None:
+    window.open(explain(case.model, "abcde", weights=True, num_beams=3), "story?question=1")
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window.page.fill("[name=text]", "gab cd")
+    window.press("copy-link")
+    window.page.wait_for_selector(".copied:has-text('copied'), .copied input")
+    copied = window.run("return document.querySelector('.copied input')?.value ?? navigator.clipboard.readText()")
+    assert "text=gab+cd" in copied
+    assert "gab" not in window.page.url
+
+
+def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, case: Any) -> None:
+    trace = explain(case.model, "abbde", weights=True, num_beams=3)
+    window.open(trace, "story?question=1&row=1&column=2")
+    assert f"is split into {len(trace.tokens.source)} tokens" in words(window)
+    assert "“b” is at the positions 2 and 3: one embedding, but 2 different rows." in words(window)
+    number = "text:not(.story-label)"
+    cells = window.all(".story-strip", f"[...each.querySelectorAll('{number}')].map((one) => one.textContent)")
+    rows = [trace.array(f"source.{name}")[2] for name in ("embedded", "scaled", "positions", "input")]
+    assert [[float(cell.replace("−", "-")) for cell in row] for row in cells] == [
+        pytest.approx(row[: len(cells[0])].tolist(), abs=0.006) for row in rows
+    ]
+    window.press("question-2")
+    assert "Here is layer" in words(window)
+    layer = re.search(r"layer (\d) of 2 of the decoder, in step 1", words(window))
+    assert layer
+    name = f"decoder.{int(layer[1]) - 1}"
+    lines = window.all(".story-line .strong", "each.textContent")
+    sublayers = ("masked self-attention", "cross-attention", "feed-forward")
+    assert lines == ["the row", *(title for name in sublayers for title in ("norm", name, "add"))]
+    last = window.all(f".story-line:last-of-type .story-strip {number}", "each.textContent")
+    numbers = trace.array(f"{name}.feed_forward.residual")[1][: len(last)].tolist()
+    assert [float(text.replace("−", "-")) for text in last] == pytest.approx(numbers, abs=0.06)
+    weights = trace.array(f"{name}.cross.weights")[:, 1].mean(axis=0)
+    assert f"{percent(weights.max())} on" in " ".join(window.all(".story-line", "each.textContent"))
+
+
+def test_next_is_at_the_same_place_on_every_screen_and_none_is_too_wide(window: Any, trained: Trace) -> None:
+    for width in (390, 1440):
+        window.page.set_viewport_size({"width": width, "height": 844})
+        window.open(trained, "story")
+        places = []
+        for _ in range(N_QUESTIONS):
+            box = window.page.locator("[data-key='story-next']").bounding_box()
+            places.append((box["x"], box["y"]))
+            assert window.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+            window.press("story-next")
+            assert window.run("return scrollY") == 0
+        assert len(set(places)) == 1, places
+
+
+def test_with_a_difference_every_panel_shows_it_or_says_which_text_it_shows(window: Any, trace: Trace) -> None:
+    window.open(trace, "whatif")
+    window.press("toggle-positions off")
+    window.page.wait_for_selector("[data-side='after']")
+    window.press("compare-difference")
+    for name in window.panels:
+        window.panel(name)
+        stages = window.all("#panel .stage:has(.matrix) h2", "each.textContent")
+        assert all(title.endswith("after − before") for title in stages), name
+        expected = "The matrices have after − before." if stages else "This panel shows the text before the edits."
+        assert expected in window.text("#panel .compared"), name

@@ -48,18 +48,12 @@ def test_every_panel_uses_the_terms_of_the_field(window: Any, trace: Trace, rows
     assert avoided_words(window) == []
 
 
-def test_rows_are_called_by_what_their_targets_are_and_by_what_selects_them(window: Any, trace: Trace) -> None:
+def test_rows_are_called_by_what_their_targets_are(window: Any, trace: Trace) -> None:
     window.open(trace)
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "output token"]
     window.press("decoder rows-true")
     assert window.all(".shift th", "each.innerText") == ["step", "decoder input", "target token"]
     window.press("decoder rows-false")
-    window.panel("attention")
-    hint = "[aria-label='one row or column'] .hint"
-    assert "decoding step" in window.text(hint)
-    window.page.select_option("[data-key='attention']", "encoder.0.self")
-    assert "source position" in window.text(hint)
-    assert "decoding step" not in window.text(hint)  # which does not select a row of the encoder
 
 
 def test_a_page_without_weights_does_not_say_that_the_server_shows_them(window: Any, trace: Trace) -> None:

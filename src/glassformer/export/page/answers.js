@@ -1,14 +1,11 @@
 /** One answer: the text, its confidence, and what there is to say about it. */
 
 import { copyButton } from 'glassbox/core/copy.js';
-import { bdi, el } from 'glassbox/core/dom.js';
+import { bdi, el, sentence } from 'glassbox/core/dom.js';
 import { digits, percent } from 'glassbox/core/numbers.js';
 import { codePoint } from 'glassbox/tokenizer/text.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
-
-/** The first letter in upper case, and a full stop. */
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 /** What the vocabulary does not have, in words, or null. @param {string[]} unknown */
 export function unknownWords(unknown) {

@@ -131,6 +131,9 @@ export const pressed = (act) => ({
   keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? act(event) : null),
 });
 
+/** "the weights of a head" as a sentence: "The weights of a head." */
+export const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
 /** The first characters of a text that is longer. */
 export const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
@@ -147,6 +150,19 @@ export function letKeyboardScroll(root) {
 /** Wait until the browser has drawn the page as it is; it draws none in the background. */
 export const drawn = () =>
   new Promise((resolve) => (document.hidden ? resolve() : requestAnimationFrame(() => setTimeout(resolve))));
+
+const PAUSE = 25; // milliseconds of work, after which the browser may draw
+
+/** Do what is done in the steps of an iterator, without keeping the browser from drawing, as long as it is wanted. */
+export async function unhurried(steps, isWanted = () => true) {
+  let until = 0;
+  for (const _ of steps) {
+    if (performance.now() < until) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    if (!isWanted()) return;
+    until = performance.now() + PAUSE;
+  }
+}
 
 /** Change from the light to the dark theme, or back. */
 export function switchLight() {

@@ -122,6 +122,15 @@ export function probability(p, least = 1e-5) {
   return `${digits}\u00a0×\u00a0${powerOfTen(Number(exponent))}`;
 }
 
+/** Round numbers from one to another, at most `most` of them and one more. */
+export function ticks(low, high, most) {
+  const least = (high - low || 1) / most;
+  const unit = 10 ** Math.floor(Math.log10(least));
+  const step = unit * [1, 2, 2.5, 5, 10].find((factor) => factor * unit >= least);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
 export const grouped = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 
 export const shapeText = (x) => x.axes.map((name, i) => `${name} ${grouped(x.shape[i])}`).join(' × ') || 'one number';

@@ -17,7 +17,9 @@ export class Server {
    * @param {(text: string|Object<string, string>) => void} onAsk  is called before a text is computed
    */
   async first({ request: { text, inputs, target, beams } }, onAsk) {
-    this.model = await this.answer(fetch(`v1/model${location.search}`)); // "?model=name", or the first
+    const fetched = [`v1/model${location.search}`, 'v1/models']; // "?model=name", or the first
+    const [model, { models }] = await Promise.all(fetched.map((path) => this.answer(fetch(path))));
+    Object.assign(this, { model, names: models.map(({ name }) => name) });
     const ask = (source, ...rest) => {
       onAsk(source);
       return this.trace(source, ...rest);

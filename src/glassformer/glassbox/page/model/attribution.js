@@ -9,7 +9,7 @@ import { dot, meanOf, rowOf, sumOf } from 'glassbox/core/numbers.js';
 
 /** @typedef {{from: string, head: number|null, number: number}} Part  `from`: the tensor or weight that adds it */
 
-/** "head 1 · decoder layer 0, self-attention" */
+/** "head 1 · decoder layer 1 of 3, self-attention" */
 export const partTitle = (trace, { from, head }) => tensorTitle(trace, from).replace(/^heads(?= · )/, `head ${head}`);
 
 const product = (x, y) => dot(x, 0, y, 0, x.length);

@@ -11,10 +11,12 @@ import { range } from 'glassbox/core/dom.js';
  */
 export const difference = (gold, answer, split = (text) => [...text]) => aligned(split(gold), split(answer));
 
+/** The fewest changes from one list to another, a part for each item; of equal items the first ones are the same. @returns {Part[]} */
+export const alignment = (one, other) => aligned(one.toReversed(), other.toReversed()).reverse();
+
 /** For each token of both sequences, whether it is changed. @param {{id: number}[]} one @param {{id: number}[]} other */
 export function marked(one, other) {
-  const reversed = (tokens) => tokens.map(({ id }) => id).reverse(); // of equal tokens the first ones are the same
-  const parts = aligned(reversed(one), reversed(other)).reverse();
+  const parts = alignment(...[one, other].map((tokens) => tokens.map(({ id }) => id)));
   const marks = (absent) => parts.filter(({ kind }) => kind !== absent).map(({ kind }) => kind !== 'same');
   return [marks('added'), marks('missing')];
 }

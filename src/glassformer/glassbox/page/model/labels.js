@@ -1,5 +1,5 @@
 /**
- * What things are called on the page. Layers, heads and positions count from 0, as in the names of the tensors.
+ * What things are called on the page. Heads, steps and positions count from 0; layers count from 1, except in names of tensors.
  *
  * A place is "step 9: '1' → '4' · source 2: '4'": the decoding step with the decoder input and the token to predict,
  * and the source token.
@@ -51,10 +51,13 @@ const PARTS = {
   evidence: 'alignment',
 };
 
-/** The title of a part: "decoder.1.cross" is "decoder layer 1, cross-attention". */
-export function titleOf(part) {
+/** A layer by its index: "layer 2 of 3". */
+export const layerTitle = (trace, side, layer) => `layer ${Number(layer) + 1} of ${trace.layers(side)}`;
+
+/** The title of a part: "decoder.1.cross" is "decoder layer 2 of 3, cross-attention". */
+export function titleOf(trace, part) {
   const [side, layer, kind] = part.split('.');
-  return kind ? `${side} layer ${layer}, ${SUBLAYERS[kind] ?? kind.replaceAll('_', ' ')}` : (PARTS[part] ?? part);
+  return kind ? `${side} ${layerTitle(trace, side, layer)}, ${SUBLAYERS[kind] ?? kind.replaceAll('_', ' ')}` : (PARTS[part] ?? part);
 }
 
 const MATRICES = { w_q: 'W_Q', w_k: 'W_K', w_v: 'W_V', w_o: 'W_O', w_1: 'W_1', w_2: 'W_2' };
@@ -67,7 +70,7 @@ const GIVEN = {
   target_ids: 'ids of the target tokens',
 };
 
-/** A tensor in words: "scores · decoder layer 2, cross-attention". */
+/** A tensor in words: "scores · decoder layer 2 of 3, cross-attention". */
 export function tensorTitle(trace, name) {
   const isGold = name.startsWith('gold.');
   const parts = name.replace(/^gold\./, '').split('.');
@@ -75,8 +78,8 @@ export function tensorTitle(trace, name) {
   const what = trace.stepOf.get(name)?.title ?? kind ?? GIVEN[parts.at(-1)] ?? parts.at(-1).replaceAll('_', ' ');
   const isLayer = /^\d+$/.test(parts[1]);
   const part = isLayer ? parts.slice(0, 3).join('.').replace(/(_attention)?(_norm)?$/, '') : parts[0];
-  const lens = parts.includes('lens') ? `decoder layer ${parts[1]}, logit lens` : null;
-  const where = lens ?? (parts.length > 1 ? titleOf(part) : '');
+  const lens = parts.includes('lens') ? `decoder ${layerTitle(trace, 'decoder', parts[1])}, logit lens` : null;
+  const where = lens ?? (parts.length > 1 ? titleOf(trace, part) : '');
   return `${what}${where ? ` · ${where}` : ''}${isGold ? ' · gold target' : ''}`;
 }
 

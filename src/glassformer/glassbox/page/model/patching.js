@@ -14,7 +14,6 @@ import { counterparts, idsOf } from 'glassbox/model/source.js';
 import { rowsOf } from 'glassbox/model/whatif.js';
 
 const ENOUGH = 0.95; // of the logit difference: what explains it
-const PAUSE = 25; // milliseconds of work, after which the browser may draw
 const SOURCE = ['text', 'token']; // the edits that make the other text
 
 export const isPatch = (words) => words.startsWith('patch ');
@@ -90,16 +89,5 @@ export class Patching {
       yield;
     }
     this.best = { heads: heads.slice(0, enough), effect };
-  }
-
-  /** The same without keeping the browser from drawing. @param {() => boolean} isWanted  whether it goes on */
-  async measureAll(isWanted) {
-    let until = 0;
-    for (const _ of this.measure()) {
-      if (performance.now() < until) continue;
-      await new Promise((resolve) => setTimeout(resolve));
-      if (!isWanted()) return;
-      until = performance.now() + PAUSE;
-    }
   }
 }

@@ -112,7 +112,7 @@ export class Trace {
   judge(step) {
     if (!step) return unknown('given, not computed');
     if (!this.has(step.output)) return unknown('not in this page');
-    if (this.isDerived(step.output)) return unknown('computed by this page: the numbers are not in the file');
+    if (this.isDerived(step.output)) return unknown('computed by this page, because the file does not have the numbers');
     const mislabeled = this.get(step.output).axes.filter((axis) => this.mislabeled.has(axis));
     if (mislabeled.length) return wrong(`the labels of ${mislabeled.join(', ')} are not the tokens`);
     const missing = step.inputs.filter((name) => !this.has(name));

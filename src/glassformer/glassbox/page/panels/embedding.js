@@ -42,7 +42,7 @@ function waves(app, name) {
   if (step?.op !== 'sinusoids') return null;
   const { base, d_model: width } = step.attributes;
   const wave = el('div');
-  const showWave = (column) => wave.replaceChildren(...waveOf(app.trace.get(name), base, column));
+  const showWave = (column) => wave.replaceChildren(...waveOf(app, app.trace.get(name), base, column));
   const column = Math.min(app.state.wave, width - 1);
   showWave(column);
   const features = { max: width - 1, value: column };
@@ -58,14 +58,14 @@ function waves(app, name) {
   );
 }
 
-function waveOf(recorded, base, column) {
+function waveOf(app, recorded, base, column) {
   const width = recorded.shape[1];
   const texts = range(Math.min(6, recorded.shape[0])).map((position) => digits(rowOf(recorded, position)[column]));
   const numbers = range(POSITIONS).map((position) => sinusoid(position, column, base, width));
   const title = `feature ${column} at positions 0 to ${POSITIONS - 1}`;
   const length = digits(2 * Math.PI * base ** ((2 * Math.floor(column / 2)) / width));
   return [
-    lines(title, [{ name: column % 2 ? 'cosine' : 'sine', numbers }], { axis: 'position' }),
+    lines(title, [{ name: column % 2 ? 'cosine' : 'sine', numbers }], { axis: 'position', width: Math.min(640, app.width) }),
     el('p.size', `wavelength ${length} positions; in this trace: ${texts.join(', ')} …`),
   ];
 }

@@ -1,7 +1,7 @@
 /** Errors: the wrong answers on held-out rows, with their differences from the gold target, by kind, commonest first. */
 
 import { openText } from 'glassbox/views/ask.js';
-import { bdi, button, el, section, table, wide } from 'glassbox/core/dom.js';
+import { bdi, button, el, section, sentence, table, wide } from 'glassbox/core/dom.js';
 import { digits, grouped, percent } from 'glassbox/core/numbers.js';
 import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/model/differences.js';
 import { explainCommand, quoted } from 'glassbox/views/result.js';
@@ -41,13 +41,13 @@ export function errors(app) {
         `have a wrong answer (${percent(found.wrong / found.rows)}).`,
       total < found.wrong ? ` The trace has ${grouped(total)} of them.` : null,
     ),
-    first ? el('p.then', el('strong', sentence(first[0])), ` in ${grouped(first[1].length)} of ${grouped(total)}.`) : null,
+    first ? el('p.then', el('strong', capital(first[0])), ` in ${grouped(first[1].length)} of ${grouped(total)}.`) : null,
     groups.length > 1 ? kinds(groups, total) : null,
     groups.map(([name, members], i) => group(app, name, members, i, isProse)),
   ];
 }
 
-const sentence = (text) => text[0].toUpperCase() + text.slice(1);
+const capital = (text) => sentence(text).slice(0, -1);
 
 /** All kinds with their counts as bars; a link leads to the examples. */
 const kinds = (groups, total) =>
@@ -107,7 +107,7 @@ function group(app, name, examples, i, isProse) {
   });
   return section(
     name,
-    `${sentence(name)}: ${grouped(examples.length)}`,
+    `${capital(name)}: ${grouped(examples.length)}`,
     { id: `errors-${i}` },
     wide(table('', columns, lines, { class: isProse ? 'prose' : null })),
     examples.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(examples.length)}`) : null,

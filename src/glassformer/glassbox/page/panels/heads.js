@@ -4,11 +4,9 @@
  */
 
 import { button, choices, el, range, section } from 'glassbox/core/dom.js';
-import { saveButtons } from 'glassbox/views/figure.js';
 import { KINDS, headsOf } from 'glassbox/model/headkinds.js';
-import { headPicture, headRows } from 'glassbox/views/headpicture.js';
 import { heat } from 'glassbox/views/heat.js';
-import { axisName, axisTitle, titleOf } from 'glassbox/model/labels.js';
+import { axisName, axisTitle, layerTitle, titleOf } from 'glassbox/model/labels.js';
 import { digits, entropies, grouped, meanOf, percent } from 'glassbox/core/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
@@ -43,9 +41,8 @@ export function heads(app) {
       'p.row',
       el('span.size', 'sort by'),
       choices('sort', orders, order, (chosen) => app.set({ order: chosen })),
-      saveButtons('heads', () => headPicture(all), () => headRows(all)),
     ),
-    order === 'layer' ? groups(all, draw(false)) : sorted(all, order, draw(true)),
+    order === 'layer' ? groups(app, all, draw(false)) : sorted(all, order, draw(true)),
   ];
 }
 
@@ -60,52 +57,34 @@ function damageOf({ trace }, name, head) {
 /** What is measured, in words and colors. */
 function legend(app, worst) {
   const { heads: measured } = app.trace;
+  const kinds = Object.entries(KINDS).map(([kind, [title, words]]) => el('div', { data: { kind } }, el('dt', title), el('dd', words)));
   return el(
     'div.head-legend',
-    measured
-      ? el(
-          'p',
-          el('b', 'Damage'),
-          `: how many points exact match loses when the head is off; measured on ${grouped(measured.items)} sources ` +
-            `(all heads: ${percent(measured.exact_match)}${app.words.length ? '; before the edits' : ''}). `,
-          el('span.damage-scale', range(LEVELS + 1).map((level) => el(`i.damage-${level}`))),
-          ` 0 to ${worst.toFixed(1)}`,
-        )
-      : el(
-          'p',
-          el('b', 'Damage'),
-          ' of switching a head off is not in this page. To measure it on a table: ',
-          el('code', 'glassformer explain MODEL TEXT --heads TABLE --html FILE'),
-        ),
     el(
       'p',
-      el('b', 'Entropy'),
-      ' of a row, −Σ w ln w: 0 if all weight is on one token, ln n if it is spread evenly over n tokens. A mean entropy H ' +
-        'of the rows is as much as e',
-      el('sup', 'H'),
-      ' tokens with equal weights.',
+      el('b', 'Damage'),
+      measured
+        ? `: how many points exact match loses when the head is off; measured on ${grouped(measured.items)} sources ` +
+            `(all heads: ${percent(measured.exact_match)}${app.words.length ? '; before the edits' : ''}). `
+        : ' of switching a head off is not in this page: “glassformer explain MODEL TEXT --heads TABLE --html FILE” measures it.',
+      measured ? [el('span.damage-scale', range(LEVELS + 1).map((level) => el(`i.damage-${level}`))), ` 0 to ${worst.toFixed(1)}`] : null,
     ),
-    el('p.size', 'Layers, heads and positions count from 0.'),
+    el('p', el('b', 'Entropy'), ' H of a row, −Σ w ln w: 0 if all weight is on one token, ln n if it is spread evenly over n tokens. It is as much as e', el('sup', 'H'), ' tokens with equal weights.'),
+    el('p.size', 'Layers count from 1, heads and positions from 0.'),
     el(
       'details',
       el('summary', 'Kinds of heads, for this text'),
-      el(
-        'dl.kinds',
-        Object.entries(KINDS).map(([kind, [title, words]]) => el('div', { data: { kind } }, el('dt', title), el('dd', words))),
-      ),
-      el(
-        'p.size',
-        'A head is of a kind if on average at least half of the weight of its rows is there. In self-attention rows 0 and 1 do not count: previous, same and first position are not three different ones there.',
-      ),
+      el('dl.kinds', kinds),
+      el('p.size', 'A head is of a kind if on average at least half of the weight of its rows is there. In self-attention rows 0 and 1 do not count: previous, same and first position are not three different ones there.'),
     ),
   );
 }
 
-const groups = (all, draw) =>
+const groups = (app, all, draw) =>
   GROUPS.map(([title, pattern]) => {
     const layers = Map.groupBy(all.filter(({ name }) => pattern.test(name)), ({ name }) => name);
     const rows = [...layers].map(([name, heads]) =>
-      el('div.head-row', el('span.size', `layer ${name.split('.')[1]}`), heads.map(draw)),
+      el('div.head-row', el('span.size', layerTitle(app.trace, ...name.split('.'))), heads.map(draw)),
     );
     return section(title, title, rows);
   });
@@ -127,7 +106,7 @@ function tile(app, { name, head, weights, entropy, kind, damage, newlyWrong }, i
   const isOff = app.words.includes(off);
   const [kindTitle] = KINDS[kind.kind];
   const words = [
-    `head ${head} of ${titleOf(name)}`,
+    `head ${head} of ${titleOf(app.trace, name)}`,
     damage === null ? '' : `damage ${digits(damage)} points, ${grouped(newlyWrong)} newly wrong`,
     `mean entropy ${digits(entropy)} nats`,
     kind.kind === 'mixed' ? 'mixed' : `${kindTitle} ${percent(kind.weight)}`,
@@ -145,8 +124,8 @@ function tile(app, { name, head, weights, entropy, kind, damage, newlyWrong }, i
   return el(
     'div.tile',
     { class: isOff ? 'off' : null, data: { head: `${name} ${head}`, kind: kind.kind, damage: damage ?? '', entropy } },
-    el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(name)} is on`)),
-    isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(name)) : null,
+    el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(app.trace, name)} is on`)),
+    isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(app.trace, name)) : null,
     el('span.axis-down', { 'aria-hidden': 'true' }, `${axisTitle(down).replace(/ \(.*/, '')} ↓`),
     button(heat(weights, 1, { 'aria-hidden': 'true' }), open, {
       class: 'picture',

@@ -1,13 +1,14 @@
 /** Logits: the most probable next tokens, the prediction after each layer (logit lens), and what each head adds to a logit. */
 
 import { attribute, partTitle } from 'glassbox/model/attribution.js';
-import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/core/dom.js';
+import { bdi, button, choices, el, section, slider } from 'glassbox/core/dom.js';
 import { digits, percent, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
-import { lit } from 'glassbox/panels/tokens.js';
 import { pickable } from 'glassbox/views/pick.js';
 import { sampled } from 'glassbox/model/sampling.js';
 import { specialIds } from 'glassbox/model/source.js';
+import { lensFigure } from 'glassbox/story/layers.js';
+import { predictionsOf } from 'glassbox/story/thread.js';
 import { decodeIds } from 'glassbox/model/whatif.js';
 import { stage } from 'glassbox/views/stage.js';
 import { visible } from 'glassbox/model/trace.js';
@@ -127,45 +128,15 @@ export function force(app, ids) {
 
 /** The logit lens: the prediction after each decoder layer, without the layers above it. */
 function lens(app) {
-  const isOfRows = (name) => name.startsWith('gold.') === (app.name('logits') === 'gold.logits');
-  const names = Object.keys(app.trace.predictions).filter((name) => name.endsWith('lens.logits') && isOfRows(name));
-  if (!names.length)
-    return el(
-      'p.hint',
-      app.trace.layers('decoder') > 1
-        ? 'The predictions after each layer are not available: the trace of a large vocabulary leaves them out.'
-        : null,
-    );
   const { targets, kind } = app.rows;
-  const layers = [...names, app.name('logits')].map((name, i) => ({ name, title: `after layer ${i}` }));
-  layers.at(-1).title += ': the model';
-  const lines = targets.map((token, i) => {
-    const cells = layers.map(({ name, title }) => lensCell(app, name, i, token, `${title}: the ${kind} has rank`));
-    return row(lit(app, i), String(i), bdi(visible(token.text)), ...cells);
-  });
+  const all = predictionsOf(app.trace, app.name('logits').replace('logits', ''));
+  if (all.length < 2)
+    return app.trace.layers('decoder') > 1 ? el('p.hint', 'The predictions after each layer are not available: the trace of a large vocabulary leaves them out.') : null;
   return section(
     'after each layer',
     'Prediction after each layer (logit lens)',
-    el(
-      'p.hint',
-      `In each cell: the most probable token, and a bar with the probability of the ${kind}. ✓: they are the same.`,
-    ),
-    wide(table('', ['step', kind, ...layers.map(({ title }) => title)], lines)),
-  );
-}
-
-function lensCell(app, name, i, token, title) {
-  const { top, rank } = app.trace.predictions[name][i];
-  const [id, text, probability] = top[0];
-  const ofTarget = app.trace.probabilityOf(name, i, token.id) ?? 0;
-  return el(
-    'td.lens',
-    { class: id === token.id ? 'right' : null, title: `${title} ${rank}` },
-    el('i', { style: { '--fraction': `${ofTarget * 100}%` }, data: { probability: ofTarget } }),
-    bdi(visible(text)),
-    ' ',
-    pickable(app, name, [i, id], percent(probability)),
-    id === token.id ? ' ✓' : '',
+    el('p.hint', `In each cell: the most probable token after the layer. What is not the ${kind} is dashed.`),
+    lensFigure(app, targets, all),
   );
 }
 

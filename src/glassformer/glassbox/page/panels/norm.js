@@ -1,8 +1,7 @@
 /** Add & norm, feed-forward: the output of a sublayer is added to the residual stream, and each row is normalized. */
 
 import { el, range, row, section, table, wide } from 'glassbox/core/dom.js';
-import { at, digits, meanOf, rowOf } from 'glassbox/core/numbers.js';
-import { bars } from 'glassbox/panels/attention.js';
+import { at, digits, meanOf, percent, rowOf } from 'glassbox/core/numbers.js';
 import { partSelect, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/views/pick.js';
 import { stage, together } from 'glassbox/views/stage.js';
@@ -24,7 +23,7 @@ export function norm(app) {
       ];
   const normStages = [
     together(stage(app, normed('mean')), stage(app, normed('variance'))),
-    stage(app, normed('output'), { ...shown, after: means(app, normed('output')) }),
+    stage(app, normed('output'), shown),
   ];
   return [
     el(
@@ -63,6 +62,13 @@ function feedForward(app, tensor, shown) {
   ];
 }
 
+/** Fractions as bars. @param {[string, number][]} fractions  label, number */
+const bars = (fractions) =>
+  el(
+    'ul.bars',
+    fractions.map(([label, fraction]) => el('li', el('bdi', { title: label }, label), el('i', { style: { '--fraction': `${fraction * 100}%` } }), el('span', percent(fraction)))),
+  );
+
 /** The layer norm of one position: x, x − μ, ÷ √(σ² + ε), · γ, + β. */
 function onePosition(app, name, position) {
   const step = app.trace.stepOf.get(name);
@@ -91,23 +97,5 @@ function onePosition(app, name, position) {
         `${width - 1}), ε = ${eps}; the first ${features.length} of ${width} features`,
     ),
     wide(table('', ['feature', 'x', 'x − μ', '÷ √(σ² + ε)', 'γ', 'β', 'output'], features.map(line), { class: 'figures' })),
-  );
-}
-
-/** The means over each row, as in layer norm, and over each column, as in batch norm. */
-function means(app, name) {
-  const x = app.trace.get(app.trace.stepOf.get(name).inputs[0]);
-  const [rows, width] = x.shape;
-  const byRow = range(rows).map((i) => meanOf(rowOf(x, i)));
-  const byColumn = range(Math.min(rows, width)).map((column) => meanOf(range(rows).map((i) => at(x, [i, column]))));
-  const columns = `mean of each column (batch norm, over this text), the first ${byColumn.length}`;
-  const lines = [
-    row('mean of each row (layer norm)', ...byRow.map(digits)),
-    row(columns, ...byColumn.map(digits)),
-  ];
-  return el(
-    'details',
-    el('summary', 'layer norm uses the mean of each row; batch norm would use the mean of each column'),
-    wide(table('', [], lines, { class: 'figures' })),
   );
 }

@@ -1,6 +1,6 @@
 /** Two texts: what makes the other one, and which of its activations, patched into the own text, change the answer. */
 
-import { bdi, button, el, form, section, textField } from 'glassbox/core/dom.js';
+import { bdi, button, el, form, section, textField, unhurried } from 'glassbox/core/dom.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { titleOf } from 'glassbox/model/labels.js';
 import { digits, named, percent } from 'glassbox/core/numbers.js';
@@ -69,7 +69,7 @@ function measureButton(app, found) {
   const measure = async () => {
     if (found.isRunning) return;
     found.isRunning = true;
-    await found.measureAll(show);
+    await unhurried(found.measure(), show);
     found.isRunning = false;
     if (found.best) app.notify(false, null);
   };
@@ -80,7 +80,7 @@ function measureButton(app, found) {
 
 const nameOf = ({ tensor, head }) => {
   const [, layer, kind] = tensor.split('.');
-  return `layer ${layer}${head === undefined ? '' : ` ${kind} ${head}`}`;
+  return `layer ${Number(layer) + 1}${head === undefined ? '' : ` ${kind} ${head}`}`;
 };
 
 /** The heads that explain the difference, and the effects as a picture for each side. */
@@ -102,7 +102,7 @@ function effects(app, { best: { heads, effect }, places, effects: all, picked },
   };
   const link = ({ words: patch, tensor, attention, head, row }) => {
     const axis = tensor.startsWith('encoder') ? 'source' : 'target';
-    const label = [`${titleOf(attention)}, head ${head}, position ${row} `, bdi(base.label(axis, row))];
+    const label = [`${titleOf(base, attention)}, head ${head}, position ${row} `, bdi(base.label(axis, row))];
     const open = button(label, () => app.goTo(tensor, [head, row, 0]), { class: 'link', data: { key: patch } });
     return el('li', open, `: ${percent(all.get(patch))}`);
   };

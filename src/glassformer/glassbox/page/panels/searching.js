@@ -33,13 +33,7 @@ export function searching(app) {
     ),
     readOut,
     el('div.scroller.tree', { tabindex: 0, role: 'region', 'aria-label': 'search tree' }, drawn),
-    saveButtons(`${kind} search`, drawn, () => [
-      ['id', 'parent', 'step', 'token', 'log-probability', 'sum', 'with length penalty', 'rank', 'state', 'reason'],
-      ...search.nodes.map((node) => [
-        ...[node.id, node.parent ?? '', node.step, node.text, node.log_prob, node.sum, node.rank_score],
-        ...[node.rank, node.state, node.reason],
-      ]),
-    ]),
+    saveButtons(`${kind} search`, drawn),
     el(
       'p.hint',
       'Each column is a decoding step, and each box a candidate; the dot at its left is at the log-probability of all ' +

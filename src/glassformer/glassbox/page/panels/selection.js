@@ -5,20 +5,21 @@ import { titleOf } from 'glassbox/model/labels.js';
 
 /** A list of parts to select one from. */
 export const partSelect = (app, label, parts, part) =>
-  select(label, parts.map((name) => [name, titleOf(name)]), part, (chosen) => app.set({ part: chosen }));
+  select(label, parts.map((name) => [name, titleOf(app.trace, name)]), part, (chosen) => app.set({ part: chosen }));
 
-/** Controls that select an attention and a head. */
-export function attentionPicker(app) {
+/** Controls that select an attention and a head, and more of them. */
+export function attentionPicker(app, ...more) {
   const heads = range(app.trace.axes.head.length).map((i) => [i, String(i)]);
   return el(
     'div.row',
     partSelect(app, 'attention', app.trace.attentions(), app.state.attention),
     el(
       'span.field',
-      { title: 'layers and heads count from 0' },
+      { title: 'heads count from 0' },
       el('span', 'head'),
       choices('head', heads, app.state.head, (chosen) => app.set({ head: chosen })),
     ),
+    more,
   );
 }
 

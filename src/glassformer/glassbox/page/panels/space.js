@@ -88,10 +88,7 @@ function plane(app, name, tokens, rows, picked) {
           ? ` ${grouped(labels.filter((label) => label === null).length)} labels are hidden where they would overlap: ` +
             'point at a token to see its label.'
           : ''),
-      saveButtons(`plane of ${name}`, map, () => [
-        ['id', 'token', 'first component', 'second component'],
-        ...shown.map(({ id, text }, at) => [id, text, ...points[at]]),
-      ]),
+      saveButtons(`plane of ${name}`, map),
     ),
   );
 }

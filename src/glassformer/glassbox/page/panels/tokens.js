@@ -103,7 +103,7 @@ const sourceTable = ({ trace }) =>
   );
 
 /** How a decoder row is lit: where it is selected, and with its token, see hover.js. */
-export const lit = (app, i) => ({
+const lit = (app, i) => ({
   class: i === app.row ? 'lit' : null,
   data: { at: `${app.state.gold ? 'g' : 't'}${i}` },
 });

@@ -4,6 +4,7 @@ import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/c
 import { lines } from 'glassbox/views/chart.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { grouped, named, percent } from 'glassbox/core/numbers.js';
+import { checkpointsFigure } from 'glassbox/story/learning.js';
 import { visible } from 'glassbox/model/trace.js';
 
 export function training(app) {
@@ -24,7 +25,7 @@ function curves(app, { history = [], validations = [] }, answer) {
     return { name, numbers: measured.map((event) => event[key]), xs: measured.map((event) => event.step) };
   };
   const smoothing = app.trace.provenance.settings.training?.label_smoothing ?? 0;
-  const step = { axis: 'step', onPick: answer?.nearest };
+  const step = { axis: 'step', width: Math.min(640, app.width), onPick: answer?.nearest };
   const isLog = app.state.loss === 'log';
   const losses = [
     series(history, 'loss', smoothing ? `training (label smoothing ${smoothing})` : 'training'),
@@ -36,7 +37,7 @@ function curves(app, { history = [], validations = [] }, answer) {
       : null,
     choices('loss', { linear: 'linear loss', log: 'log loss' }, app.state.loss, (loss) => app.set({ loss })),
     history.length ? lines('loss', losses, { ...step, log: isLog }) : null,
-    validations.length ? lines(`${validations[0].metric} in validation`, [series(validations, 'value')], step) : null,
+    validations.length ? lines(`${validations[0].metric.replaceAll('_', ' ')} in validation`, [series(validations, 'value')], step) : null,
     history.length ? lines('learning rate', [series(history, 'learning_rate')], step) : null,
     history.length ? lines('gradient norm', [series(history, 'gradient_norm')], step) : null,
   ].filter(Boolean);
@@ -85,6 +86,7 @@ function checkpointsPart(app, checkpoints, charts) {
     el('p.hint', 'Each checkpoint translates the source by greedy search. ✓: equal to the output above.'),
     field,
     answer,
+    checkpointsFigure(app, app.base, checkpoints),
   );
   return { element, show, nearest, at };
 }
@@ -100,13 +102,6 @@ function answerOf(app, checkpoints, at, same) {
         'small',
         ` ${percent(Math.exp(score))}${same[at] ? ' ✓ equal to the output' : ' ✗ different from the output'}`,
       ),
-    ),
-    el(
-      'ol.checkpoints',
-      checkpoints.map((each, i) => {
-        const words = [el('small', `step ${grouped(each.step)}`), ' ', bdi(visible(each.text)), same[i] ? ' ✓' : ''];
-        return el('li', { class: i === at ? 'lit' : null }, words);
-      }),
     ),
     heatmap(
       'cross-attention weights, mean over layers and heads',

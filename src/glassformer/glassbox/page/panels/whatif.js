@@ -1,6 +1,7 @@
 /** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
 import { el, form, range, row, section, table, textField } from 'glassbox/core/dom.js';
+import { layerTitle } from 'glassbox/model/labels.js';
 import { twoTexts } from 'glassbox/panels/patching.js';
 import { editButton, noEdits } from 'glassbox/panels/selection.js';
 
@@ -43,7 +44,7 @@ function sublayers(app) {
   const rows = layers.map((layer) => {
     const attentions = trace.attentions().filter((name) => name.startsWith(`${layer}.`));
     const feedForward = el('div.row', editButton(app, `feed-forward ${layer} off`, 'feed-forward'));
-    const heading = editButton(app, `layer ${layer} off`, layer.replace('.', ' layer '));
+    const heading = editButton(app, `layer ${layer} off`, `${layer.split('.')[0]} ${layerTitle(trace, ...layer.split('.'))}`);
     return row(heading, el('td.switches', attentions.map(attention), feedForward));
   });
   return section(

@@ -29,6 +29,7 @@ export const KEYS = {
   gold: [false, FLAG],
   compare: ['after', one('before', 'after', 'difference')],
   locked: [null, NUMBER],
+  rows: ['one', one('one', 'all')],
   view: ['steps', one('steps', 'mistakes')],
   search: ['beam', one('beam', 'greedy')],
   order: ['layer', one('layer', 'damage', 'entropy', 'kind')],
@@ -95,19 +96,20 @@ export function format(app, changes = {}) {
   if (state.attention === state.part) query.delete('attention');
   if (state.tensor) query.set('cell', state.cell ? `${state.tensor}@${state.cell.join()}` : state.tensor);
   for (const words of changes.edits ?? app.words) query.append('edit', words);
-  requestOf(app, query);
+  requestOf(app, query, changes.typed);
   if (query.size) query.set('model', modelOf(app.base));
   return `#${state.panel}${query.size ? `?${query}` : ''}`;
 }
 
-/** The text, where the page does not start with it, or where other parts of the address need it. */
-function requestOf(app, query) {
+/** The text, or what is typed in its field, where the page does not start with it, or where other parts of the address need it. */
+function requestOf(app, query, typed) {
   const { base, first, server } = app;
+  const { text, inputs } = typed ?? base;
   const { num_beams: beams } = base.search.beam;
-  const isFirst = base === first && !server;
+  const isFirst = base === first && !server && !typed;
   if (isFirst && (!query.size || base.text.length > LONG)) return;
-  if (base.inputs) for (const [name, cell] of Object.entries(base.inputs)) query.set(`text.${name}`, cell);
-  else query.set('text', base.text);
+  if (inputs) for (const [name, cell] of Object.entries(inputs)) query.set(`text.${name}`, cell);
+  else query.set('text', text);
   if (base.target !== null && server) query.set('target', base.target);
   if (beams !== first.search.beam.num_beams) query.set('beams', beams);
 }

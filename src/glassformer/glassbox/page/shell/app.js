@@ -25,6 +25,7 @@ export class App {
     this.edited = null; // with the edits, if there are any
     this.server = server;
     this.words = this.made = []; // the edits, and those of the trace that is shown
+    this.typed = null; // another text in a field, or inputs, before it is the one that is shown
     this.problem = '';
     this.notice = '';
     this.busy = ''; // what is computed now: words, or a list of words and elements
@@ -98,7 +99,7 @@ export class App {
   /** Another trace, without edits, in a state with these changes. @param {boolean} isNew  Back returns to the one before */
   open(contract, changes = {}, isNew = true) {
     this.base = contract instanceof Trace ? contract : new Trace(contract);
-    this.edited = null;
+    this.edited = this.typed = null;
     this.words = this.made = [];
     this.problem = '';
     this.state = { ...this.state, row: 0, column: 0, gold: false, compare: 'after', tensor: null, cell: null, ...changes };
@@ -182,6 +183,7 @@ export class App {
     const location = locationOf(name);
     const x = this.trace.get(name);
     const head = x?.axes[0] === 'head' && cell ? { head: cell[0] } : {};
+    if (location.panel === 'attention' && cell?.length > 1 && cell.at(-2) !== (x.axes.at(-2) === 'source' ? this.state.column : this.row)) head.rows = 'all'; // it would not be in sight
     if (cell) this.windows.set(name, centered(cell.slice(-2)));
     this.reveal = name;
     this.set({ ...location, ...head, gold: name.startsWith('gold.'), tensor: name, cell });

@@ -1,7 +1,7 @@
 /** The frame of the panels: model and text, source and output, display settings, tabs, decoding steps. */
 
 import { copyButton } from 'glassbox/core/copy.js';
-import { bdi, button, choices, el, switchLight } from 'glassbox/core/dom.js';
+import { bdi, button, choices, el, select, switchLight } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
 import { showKeys } from 'glassbox/shell/keys.js';
 import { groups } from 'glassbox/panels/all.js';
@@ -14,17 +14,23 @@ export const bar = (app, form) => [
   el(
     'div.titles',
     el('strong.brand', 'glassformer'),
-    app.server ? null : el('span.size', { title: app.base.provenance.model }, modelName(app.base)),
+    app.server ? modelChoice(app) : el('span.size', { title: app.base.provenance.model }, modelName(app.base)),
     app.base.provenance.members > 1 ? el('span.size', `the first of ${app.base.provenance.members} members`) : null,
   ),
   el('div', { id: 'ask' }, form),
   el(
     'div.page-tools',
-    copyButton('copy link', () => app.link(), { title: 'copy the address of what is shown', data: { key: 'copy-link' } }),
+    copyButton('copy link', () => app.link({ typed: app.typed }), { title: 'copy the address of what is shown', data: { key: 'copy-link' } }),
     button('◐', () => toggleLight(app), { 'aria-label': 'light or dark theme', title: 'light or dark theme', data: { key: 'light' } }),
     button('?', () => showKeys(), { 'aria-label': 'keyboard shortcuts', title: 'keyboard shortcuts', data: { key: 'help' } }),
   ),
 ];
+
+/** The models of a server that has several. */
+function modelChoice({ server: { model, names }, state }) {
+  const open = (name) => location.assign(`?model=${encodeURIComponent(name)}#${state.panel}`);
+  return names.length > 1 ? select('model', names.map((name) => [name, name]), model.name, open) : null;
+}
 
 const modelName = (trace) => trace.provenance.model.split('/').slice(-2).join('/');
 
@@ -109,16 +115,17 @@ export const tools = (app) => [
 export function checks({ trace }) {
   const count = (wanted) => [...trace.verdicts.values()].filter(({ passed }) => passed === wanted).length;
   const [right, wrong] = [count(true), count(false)];
+  const recorded = trace.steps.filter(({ output }) => !trace.isDerived(output)).length;
   const kind = wrong ? 'red' : right ? 'green' : 'gray';
   const text = wrong
-    ? `✗ ${wrong} of ${trace.steps.length} steps wrong`
-    : `✓ ${right} of ${trace.steps.length} steps recomputed`;
+    ? `✗ ${wrong} of ${recorded} steps wrong`
+    : `✓ ${right} of ${recorded} steps recomputed`;
   return el(
     `span.badge.${kind}`,
     {
       role: 'status',
-      title: 'This page recomputes each step from its inputs and compares the result with the trace.',
-      data: { checks: `${right}/${wrong}/${trace.steps.length}` },
+      title: 'This page recomputes each step from its inputs and compares the result with the trace, where the file has it.',
+      data: { checks: `${right}/${wrong}/${recorded}` },
     },
     el('span.long', text),
     el('span.short', { 'aria-hidden': 'true' }, wrong ? `✗ ${wrong}` : `✓ ${right}`),

@@ -20,8 +20,8 @@ const SCROLLED = [
   ['#tabs', '[aria-current]'],
   ['#steps .track', '[aria-current]'],
   ['#panel .tree', '[aria-current]'],
-  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .heatmap .row'],
-]; // boxes, and what is current in them
+  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .story-token.gone, .heatmap .row'],
+]; // boxes, and what is current in the first of them that has it
 const printed = matchMedia('print');
 
 const part = (id) => document.getElementById(id);
@@ -75,12 +75,13 @@ function keepHeights() {
 /** Draw; the focus stays on the same element, or moves to the panel if that is another one. */
 function draw(app, isQuiet, onPaper = printed.matches) {
   const key = document.activeElement?.dataset.key;
-  const isOther = part('panel').dataset.panel !== app.state.panel;
+  const [before, now] = [part('panel').dataset.screen, `${app.state.panel} ${app.state.panel === 'story' ? app.state.question : ''}`];
+  const isOther = before !== undefined && before !== now; // at first the page around this one keeps the focus
   const place = keepPlace();
   const scrolled = SCROLLED.map(([selector]) => document.querySelector(selector)).map((box) => [box?.scrollLeft ?? 0, box?.scrollTop ?? 0]);
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   for (const id of ['main', 'header']) part(id).setAttribute('aria-busy', String(Boolean(app.busy)));
-  part('panel').dataset.panel = app.state.panel; // its layout depends on it
+  Object.assign(part('panel').dataset, { panel: app.state.panel, screen: now }); // the layout depends on the panel
   document.body.classList.toggle('opening', app.state.panel === 'story' && app.state.question === 0);
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;
@@ -106,7 +107,13 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   checkLater(app);
 }
 
-const panel = (app) => [el('h1', panels[app.state.panel].title), panels[app.state.panel].draw(app)];
+function panel(app) {
+  const { title, draw } = panels[app.state.panel];
+  const drawn = shown([draw(app)]);
+  const isChange = drawn.some((each) => each.querySelector?.('.matrix') ?? false);
+  const words = isChange ? 'The matrices have after − before. Everything else here is of the text before the edits.' : 'This panel shows the text before the edits.';
+  return [el('h1', title), app.state.compare === 'difference' ? el('p.hint.compared', words) : null, drawn];
+}
 
 /** The width of the panel, or of one of its columns on a wide screen, with the padding of the panel. */
 function columnOf(panel) {
@@ -119,7 +126,7 @@ function columnOf(panel) {
 /** Scroll these boxes, and not the page, to the middle of what is current, unless it is in sight where they were before. */
 function showCurrent(before) {
   SCROLLED.forEach(([selector, item], i) => {
-    const box = document.querySelector(selector);
+    const [box] = [...document.querySelectorAll(selector)].filter((each) => each.querySelector(item));
     const current = box?.querySelector(item);
     if (!current) return;
     box.scrollTo(...before[i]);

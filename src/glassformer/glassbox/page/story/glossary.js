@@ -14,6 +14,12 @@ const TERMS = {
   'quer(?:y|ies)': 'What a position looks for: numbers that are compared with the keys of all tokens.',
   'keys?': 'What a token offers to those that look: the dot product of query and key is how well the two fit.',
   'values?': 'What a token gives to those that read it, in proportion to their weight on it.',
+  embedding: 'The row of numbers that stands for a token. It is learned, and the same wherever the token is.',
+  'residual connection': 'What a sublayer makes is added to what it read. So no layer can lose the row, and each only has to learn what to change.',
+  norm: 'Brings the numbers of a row to the mean 0 and the deviation 1, then multiplies and shifts each by learned numbers, γ and β.',
+  mask: 'Marks what a position may not see: its weight there is 0.',
+  'feed-forward': 'A small network of two matrices with an activation between them; the same for each position.',
+  'teacher forcing': 'In training the decoder reads the right answer, shifted by one, and not what it would have written itself.',
   softmax: 'Turns any numbers into weights between 0 and 100 % that add up to 100 %; the largest number gets most.',
   'heads?': 'One of several attentions side by side, with its own queries, keys and values: each can look for something else.',
   'layers?': 'One round of work: attention, then a small network for each position. Each layer reads what the one before left.',
@@ -44,15 +50,26 @@ export function worded(words, used) {
     const term = found[2] && Object.keys(TERMS).find((pattern) => new RegExp(`^(${pattern})$`, 'i').test(found[2]));
     if (!term || used.has(term)) continue;
     used.add(term);
-    parts.push(words.slice(from, found.index), button(found[2], term, `meaning-${used.size}`));
-    from = found.index + found[2].length;
+    const [before] = /[(“]?$/.exec(words.slice(from, found.index));
+    const [after] = /^[^\s\p{L}\p{N}“]{0,2}/u.exec(words.slice(found.index + found[2].length)); // no line ends between a term and these
+    parts.push(words.slice(from, found.index - before.length), el('span.glued', before, button(found[2], term, `meaning-${used.size}`), after));
+    from = found.index + found[2].length + after.length;
   }
   return [...parts, words.slice(from)];
 }
 
 const nameOf = (term) => term.replace('(?:y|ies)', 'y').replace('(?: search)?', ' search').replace('s?', '');
 
-const button = (word, term, id) => [
-  el('button.term', { type: 'button', popovertarget: id, data: { key: id } }, word),
-  el('span.meaning', { popover: 'auto', id, role: 'note' }, el('strong', nameOf(term)), ': ', TERMS[term]),
-];
+/** The word, and its meaning, which is shown below it: above where there is no room. */
+function button(word, term, id) {
+  const place = ({ newState }) => {
+    if (newState !== 'open') return;
+    const [at, box] = [pressed, meaning].map((each) => each.getBoundingClientRect());
+    const isLow = at.bottom + box.height + 80 > innerHeight;
+    meaning.style.setProperty('--x', `${Math.max(12, Math.min(at.left, innerWidth - box.width - 12))}px`);
+    meaning.style.setProperty('--y', `${isLow ? at.top - box.height - 6 : at.bottom + 6}px`);
+  };
+  const pressed = el('button.term', { type: 'button', popovertarget: id, data: { key: id } }, word);
+  const meaning = el('span.meaning', { popover: 'auto', id, role: 'note', on: { toggle: place } }, el('strong', nameOf(term)), ': ', TERMS[term]);
+  return [pressed, meaning];
+}

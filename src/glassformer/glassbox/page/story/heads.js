@@ -18,12 +18,13 @@ const SURE = 0.999; // a probability above which that of any other token says mo
 
 export const heads = {
   title: 'Why several heads?',
+  hasStep: false,
   draw(app) {
     const { trace } = app;
     const answer = headsOfAnswer(app);
     const outputs = trace.tokens.target_out.map(({ text }) => text);
     const all = headsOf(trace, outputs).map((one) => ({ ...answer?.heads.find((other) => isSame(other, one)), ...one }));
-    const found = answer ? pairOfAnswer(all, neededMost(answer)) : pairOfPatterns(all, app.state);
+    const found = answer ? pairOfAnswer(all, neededMost(answer)) : all.filter((one) => isSame(one, { name: app.state.attention, head: app.state.head }));
     const layers = trace.attentions().length;
     return {
       words: [
@@ -35,7 +36,7 @@ export const heads = {
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(one.name)}`, { ...one, row: rowOfHead(one) })),
+        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(trace, one.name)}`, { ...one, row: rowOfHead(one) })),
       ),
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
@@ -47,25 +48,12 @@ const rowOfHead = (one) => (one.name.startsWith('decoder') ? hurt(one) : -1);
 
 const isSame = (one, other) => one.name === other.name && one.head === other.head;
 
-/** The head that the answer needs most, and the one that it needs most for other tokens, with other weights. */
+/** The head that the answer needs most, and the one that it needs most for other tokens. */
 function pairOfAnswer(all, { name, head }) {
   const first = all.find((one) => isSame(one, { name, head }));
-  const worth = (one) => one.fall * (1 - Math.max(0, cosine(one.falls, first.falls), overlap(one.weights, first.weights)));
+  const worth = (one) => one.fall * (1 - Math.max(0, cosine(one.falls, first.falls)));
   const others = all.filter((one) => one !== first && worth(one) > 0);
   return [first, ...others.sort((one, other) => worth(other) - worth(one)).slice(0, 1)];
-}
-
-/** Without the weights of the model: the head of the thread, and the one with the clearest pattern of another kind. */
-function pairOfPatterns(all, { attention, head }) {
-  const first = all.find((one) => isSame(one, { name: attention, head })) ?? all[0];
-  const others = all.filter((one) => one.kind.kind !== 'mixed' && one.kind.kind !== first.kind.kind && overlap(one.weights, first.weights) < 0.5);
-  return [first, ...others.sort((one, other) => other.kind.weight - one.kind.weight).slice(0, 1)];
-}
-
-/** The fraction of the weight that two heads have in the same places; 0 of another shape. */
-function overlap(one, other) {
-  if (one.shape.join() !== other.shape.join()) return 0;
-  return one.numbers.reduce((sum, weight, i) => sum + Math.min(weight, other.numbers[i]), 0) / one.shape[0];
 }
 
 function whichOf(trace, answer, found) {
@@ -73,19 +61,16 @@ function whichOf(trace, answer, found) {
     return canCompute(trace)
       ? 'What this answer needs each of them for is being computed …'
       : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
-  const isNeeded = answer.heads.some(({ change }) => change);
-  return `${isNeeded ? '' : 'No head alone changes this answer: others do its work, and what is off shows in how sure the model is. '}${
-    found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two matter for different tokens:' : ''
-  }`;
+  return found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two matter for different tokens:' : '';
 }
 
 /** The output token that a head is needed for most. */
 const hurt = ({ falls }) => (falls ? indexOfLargest(falls) : 0);
 
 /** Where a head looks, and which output token it is needed for. */
-function whatItDoes(trace, { name, head, weights, kind, falls, change }, answer) {
+function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
   const { target_out: outputs } = trace.tokens;
-  const title = `Head ${head} of ${titleOf(name)}`;
+  const title = `Head ${head} of ${titleOf(trace, name)}`;
   const row = hurt({ falls });
   const reads = name.endsWith('.cross') ? rowOf(weights, row) : null;
   const place =
@@ -101,6 +86,5 @@ function whatItDoes(trace, { name, head, weights, kind, falls, change }, answer)
     return `${title} ${place}. Without it the probability of another token than ${quoted(outputs[row])} in step ${row} grows from ${before} to ${after}.`;
   }
   const [before, after] = scores.map((score) => probability(Math.exp(score)));
-  const other = change?.row === row ? `, and the model writes ${quoted(trace.axes[trace.vocabularies.target.axis].labels[change.id])}` : '';
-  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}${other}.`;
+  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}.`;
 }

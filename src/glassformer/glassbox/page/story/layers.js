@@ -1,6 +1,7 @@
 /** Question 3: what each layer would have said if it were the last one, and what the layers add. */
 
 import { attribute, partTitle } from 'glassbox/model/attribution.js';
+import { layerTitle } from 'glassbox/model/labels.js';
 import { cut, image, svg } from 'glassbox/core/dom.js';
 import { figure } from 'glassbox/views/figure.js';
 import { percent, shortDigits, sumOf } from 'glassbox/core/numbers.js';
@@ -33,16 +34,13 @@ export const layers = {
     return {
       words: [
         'The picture asks each layer of the decoder what it would say if it were the last one (logit lens). A column is a step; what is ' +
-          `not the token of the answer is dashed. After layer 0, ${right[0]} of ${outputs.length} tokens are those of the answer; after the last, ${right.at(-1)}.`,
+          `not the token of the answer is dashed. After layer 1, ${right[0]} of ${outputs.length} tokens are those of the answer; after the last, ${right.at(-1)}.`,
         change
-          ? `In ${stepName(trace, row)}, the model knew after layer ${change.layer}: the one before said ${quoted(change.before[1])} (${percent(change.before[2])}).`
+          ? `In ${stepName(trace, row)}, the model knew after ${layerTitle(trace, 'decoder', change.layer)}: the one before said ${quoted(change.before[1])} (${percent(change.before[2])}).`
           : `In ${stepName(trace, row)}, no layer changed what the first one said, ${quoted(all[0][row].top[0][1])} (${percent(all[0][row].top[0][2])}).`,
         added(app),
       ],
-      picture: figure('the prediction after each layer', draw(app, all), [
-        ['layer', 'step', 'output token', 'prediction', 'probability'],
-        ...all.flatMap((rows, layer) => rows.map(({ top }, i) => [layer, i, outputs[i].text, top[0][1], top[0][2]])),
-      ]),
+      picture: lensFigure(app, outputs, all),
       proof,
     };
   },
@@ -64,8 +62,8 @@ function added({ trace, row }) {
   );
 }
 
-function draw(app, all) {
-  const { target_out: outputs } = app.trace.tokens;
+/** The most probable token of each step after each layer, with the tokens to predict above. */
+export function lensFigure(app, outputs, all) {
   const texts = outputs.map((token, i) => [token.text, ...all.map((rows) => rows[i].top[0][1])].map((text) => cut(visible(text), 6)));
   let x = LEFT;
   const columns = texts.map((column) => {
@@ -74,8 +72,8 @@ function draw(app, all) {
     return { x: x - width - 2, width };
   });
   const height = TOP + all.length * LINE + 6;
-  const words = (rows, layer) => `after layer ${layer}: ${rows.map(({ top }) => visible(top[0][1])).join(' ')}`;
-  return image(
+  const words = (rows, layer) => `after layer ${layer + 1}: ${rows.map(({ top }) => visible(top[0][1])).join(' ')}`;
+  const picture = image(
     x,
     height,
     all.map(words).join('; '),
@@ -91,13 +89,14 @@ function draw(app, all) {
       const y = TOP + (all.length - 1 - layer) * LINE;
       return svg(
         'g',
-        label(LEFT - 8, y + 22, `layer ${layer}`, 'end'),
+        label(LEFT - 8, y + 22, `layer ${layer + 1}`, 'end'),
         rows.map(({ top: [[id, , probability]] }, i) =>
           cell(app, columns[i], y, { text: texts[i][layer + 1], probability, isRight: id === outputs[i].id, row: i }),
         ),
       );
     }),
   );
+  return figure('the prediction after each layer', picture);
 }
 
 const cell = (app, { x, width }, y, { text, probability, isRight, row }) =>

@@ -1,38 +1,41 @@
 /** Question 4: the same text, answered by the checkpoints of the training. */
 
 import { cut, image, svg } from 'glassbox/core/dom.js';
-import { marked } from 'glassbox/model/differences.js';
+import { alignment } from 'glassbox/model/differences.js';
 import { figure } from 'glassbox/views/figure.js';
 import { grouped, percent } from 'glassbox/core/numbers.js';
-import { endOf, label, layOut, tokenBox } from 'glassbox/story/parts.js';
-import { visible } from 'glassbox/model/trace.js';
+import { endOf, label, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
 
-const [LINE, LEFT, SHOWN] = [34, 88, 60];
+const [LINE, SHOWN] = [34, 60];
 
 export const learning = {
   title: 'How did it learn this?',
+  hasStep: false,
   draw(app) {
     const base = app.base.training?.checkpoints.length ? app.base : app.first; // another text was answered by the last model alone
     const { checkpoints = [] } = base.training ?? {};
     const proof = { label: 'Training: loss, learning rate and all checkpoints', changes: { panel: 'training' } };
     if (!checkpoints.length) return { words: [absent(app)], picture: null, proof };
-    const wanted = base.target ?? base.translation;
-    const isRight = checkpoints.map(({ text }) => text === wanted);
+    const isRight = rightOf(base, checkpoints);
+    const [inputs, targets] = base.target === null ? [base.tokens.target_in, base.tokens.target_out] : [base.tokens.gold_in, base.tokens.gold];
+    const row = Math.min(app.row, targets.length - 1);
     return {
       words: [
-        'In each step of the training, the model sees rows with their right answers, and every weight moves a little, so that the right tokens get ' +
-          `more probability. Each row below is a checkpoint: the model after so many of these steps. All of them answer “${visible(base.text)}”` +
+        'In training the decoder does not read what it would have written: it reads the right answer, shifted by one (teacher forcing). So all ' +
+          `${targets.length} steps of this answer are computed at once: step ${row} reads ${quoted(inputs[row])} and should write ${quoted(targets[row])}, ` +
+          'whatever the step before it said, and the mask hides what comes after.',
+        'In each step of the training, every number of the model moves a little, so that the right tokens get more probability. ' +
+          `Each row below is a checkpoint: the model after so many of these steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the gold answer'} is marked.`,
         inWords(checkpoints, isRight),
       ],
-      picture: figure('the answer of each checkpoint', draw(base, checkpoints, isRight), [
-        ['step', 'answer', 'log-probability'],
-        ...checkpoints.map(({ step, text, score }) => [step, text, score]),
-      ]),
+      picture: checkpointsFigure(app, base, checkpoints),
       proof,
     };
   },
 };
+
+const rightOf = ({ target, translation }, checkpoints) => checkpoints.map(({ text }) => text === (target ?? translation));
 
 function absent({ first }) {
   if (!first.training) return 'The training is not in this page. “glassformer explain RUN TEXT --html FILE” writes a page of a run, with its checkpoints.';
@@ -43,33 +46,37 @@ function absent({ first }) {
 function inWords(checkpoints, isRight) {
   const step = (i) => grouped(checkpoints[i].step);
   const first = isRight.indexOf(true);
-  if (first < 0) return `No checkpoint is right: the last one, of step ${step(checkpoints.length - 1)}, answers “${visible(checkpoints.at(-1).text)}”.`;
+  if (first < 0) return `No checkpoint is right: the last one, of step ${step(checkpoints.length - 1)}, answers “${checkpoints.at(-1).text}”.`;
   const start = first
-    ? `After ${step(0)} steps of training it answers “${cut(visible(checkpoints[0].text), SHOWN)}”; it is right for the first time after ${step(first)}`
+    ? `After ${step(0)} steps of training it answers “${cut(checkpoints[0].text, SHOWN)}”; it is right for the first time after ${step(first)}`
     : 'It is right from the first checkpoint on';
   const lapse = isRight.indexOf(false, first);
   if (lapse < 0) return `${start}${first ? ', and from then on' : ''}.`;
   const again = isRight.indexOf(true, lapse);
-  return `${start}, wrong after ${step(lapse)} (“${cut(visible(checkpoints[lapse].text), SHOWN)}”)${again < 0 ? '' : `, and right again after ${step(again)}`}.`;
+  return `${start}, wrong after ${step(lapse)} (“${cut(checkpoints[lapse].text, SHOWN)}”)${again < 0 ? '' : `, and right again after ${step(again)}`}.`;
 }
 
-function draw(base, checkpoints, isRight) {
-  const wanted = base.tokens.gold ?? base.tokens.target_out;
-  const named = (texts) => texts.map((text) => ({ id: text, text }));
-  const rows = checkpoints.map(({ tokens }) => layOut(named(tokens), LEFT, 16));
-  const marks = checkpoints.map(({ tokens }) => marked(named(wanted.map(({ text }) => text)), named(tokens))[1]);
-  return image(
-    Math.max(...rows.map(endOf)) + 84,
+/** The answers below each other, aligned with the right one: what is not in it is marked, and what is missing is a gap. */
+export function checkpointsFigure(app, base, checkpoints) {
+  const isRight = rightOf(base, checkpoints);
+  const wanted = (base.tokens.gold ?? base.tokens.target_out).filter(({ kind }) => kind !== 'eos').map(({ text }) => text);
+  const parts = checkpoints.map(({ tokens, finished }) => alignment(wanted, finished ? tokens.slice(0, -1) : tokens));
+  const isNarrow = roomOf(app) < 640;
+  const LEFT = isNarrow ? 44 : 88;
+  const rows = parts.map((row) => layOut(row.map(({ answer }) => ({ text: answer || '‸' })), LEFT, isNarrow ? 11 : 16));
+  const picture = image(
+    Math.max(...rows.map(endOf)) + (isNarrow ? 20 : 84),
     checkpoints.length * LINE + 6,
-    checkpoints.map(({ step, text }, i) => `step ${step}: ${visible(text)}${isRight[i] ? ', right' : ''}`).join('; '),
+    checkpoints.map(({ step, text }, i) => `step ${step}: ${text}${isRight[i] ? ', right' : ''}`).join('; '),
     checkpoints.map(({ step, score }, i) => {
       const y = 4 + i * LINE;
       return svg(
         'g',
-        label(LEFT - 10, y + 16, `step ${grouped(step)}`, 'end'),
-        rows[i].map((box, at) => tokenBox(box, y, marks[i][at] ? 'changed' : '')),
-        label(endOf(rows[i]) + 8, y + 16, `${percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`),
+        label(LEFT - 8, y + 16, isNarrow ? grouped(step) : `step ${grouped(step)}`, 'end'),
+        rows[i].map((box, at) => tokenBox(box, y, { same: '', missing: 'changed gone' }[parts[i][at].kind] ?? 'changed')),
+        label(endOf(rows[i]) + 6, y + 16, `${isNarrow ? '' : percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`),
       );
     }),
   );
+  return figure('the answer of each checkpoint', picture);
 }

@@ -25,6 +25,7 @@ function make(app) {
   let timer = 0;
   const on = {
     input: () => {
+      app.typed = requestOf(app, fields);
       clearTimeout(timer);
       timer = setTimeout(() => answer(app, fields, status), PAUSE);
     },
@@ -39,10 +40,12 @@ function make(app) {
   return { element, fields };
 }
 
+const requestOf = ({ base }, fields) =>
+  base.inputs ? { inputs: Object.fromEntries(fields.map(([name, field]) => [name, field.value])) } : { text: fields[0][1].value };
+
 /** Open what is typed, in place of what is shown. */
 async function answer(app, fields, status) {
-  const texts = Object.fromEntries(fields.map(([name, field]) => [name, field.value]));
-  const request = app.base.inputs ? { inputs: texts } : { text: fields[0][1].value };
+  const request = requestOf(app, fields);
   const turn = app.begin('', false);
   status.textContent = 'computing …';
   await drawn();

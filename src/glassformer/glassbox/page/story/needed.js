@@ -1,29 +1,22 @@
 /** What the answer of a text needs each head for: its tokens without the head, computed by this page. */
 
+import { range, unhurried } from 'glassbox/core/dom.js';
 import { editsBesideWeights } from 'glassbox/model/edits.js';
 import { sizeOfModel } from 'glassbox/model/evidence.js';
 import { Model } from 'glassbox/model/model.js';
-import { rowOf, sumOf } from 'glassbox/core/numbers.js';
-import { idsOf, specialIds } from 'glassbox/model/source.js';
+import { sumOf } from 'glassbox/core/numbers.js';
+import { idsOf } from 'glassbox/model/source.js';
 import { rowsOf, visibleSource } from 'glassbox/model/whatif.js';
 
 const MAX_WORK = 200e6; // weights times heads
-const PAUSE = 25; // milliseconds of work, after which the browser may draw
 
 const known = new WeakMap(); // trace -> the result, or null until it is computed
 
 /**
- * What a head that is off changes. `falls`: what each output token loses, as a log-probability; `fall`: all of them;
- * `change`: the first output token that is not the most probable one any more, and the one that is.
+ * The log-probability of each output token, and what a head that is off changes: what each output token loses, and the
+ * sum of that. Null while it is computed, and where it cannot be.
  *
- * @typedef {{falls: number[], fall: number, change: {row: number, id: number, p: number}|null}} Loss
- */
-
-/**
- * The log-probability of each output token, and what each head is needed for; null while it is computed, and where it
- * cannot be.
- *
- * @returns {{whole: number[], heads: (Loss & {name: string, head: number})[]}|null}
+ * @returns {{whole: number[], heads: {name: string, head: number, falls: number[], fall: number}[]}|null}
  */
 export function headsOfAnswer(app) {
   const { trace } = app;
@@ -42,43 +35,25 @@ export function canCompute(trace) {
 
 async function compute(app, trace) {
   known.set(trace, null);
-  const whole = scoresOf(trace, []);
-  let until = 0;
-  const measure = async (name, head) => {
-    if (performance.now() > until) {
-      await new Promise((resolve) => setTimeout(resolve));
-      until = performance.now() + PAUSE;
-    }
-    const found = scoresOf(trace, [[name, head]]);
-    const falls = whole.scores.map((score, row) => score - found.scores[row]);
-    const row = found.best.findIndex(([id], at) => id !== whole.best[at][0] && whole.targets[at] === whole.best[at][0]);
-    const [id, score] = found.best[row] ?? [];
-    return { falls, fall: sumOf(falls), change: row < 0 ? null : { row, id, p: Math.exp(score) } };
-  };
-  const heads = [];
-  for (const name of trace.attentions())
-    for (let head = 0; head < trace.axes.head.length; head += 1) heads.push({ name, head, ...(await measure(name, head)) });
-  known.set(trace, { whole: whole.scores, heads });
+  const found = { whole: scoresOf(trace, []), heads: [] };
+  await unhurried(withoutEach(trace, found));
+  known.set(trace, found);
   if ([app.trace, app.base].includes(trace) && app.state.panel === 'story') app.notify(false, null);
 }
 
-const withoutHeads = (trace, off) =>
-  new Model(trace, [...editsBesideWeights(trace), ...off.map(([attention, head]) => ({ kind: 'head', attention, head }))]);
-
-/** With the own answer as the decoder input: the log-probability of each output token, and the most probable token of each row. */
-function scoresOf(trace, off) {
-  const model = withoutHeads(trace, off);
-  const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);
-  const memory = model.encode(idsOf(trace.tokens.source), visibleSource(trace));
-  const logProbs = model.decode(memory, inputs, model.shortest).get('log_probs');
-  const rows = targets.map((_, row) => rowOf(logProbs, row));
-  return { targets, scores: targets.map((id, row) => rows[row][id]), best: rows.map((row) => mostProbable(trace, row)) };
+function* withoutEach(trace, { whole, heads }) {
+  for (const name of trace.attentions())
+    for (const head of range(trace.axes.head.length)) {
+      const scores = scoresOf(trace, [{ kind: 'head', attention: name, head }]);
+      const falls = whole.map((score, row) => score - scores[row]);
+      heads.push({ name, head, falls, fall: sumOf(falls) });
+      yield;
+    }
 }
 
-/** The most probable token that an answer can have, with its log-probability. */
-function mostProbable({ vocabularies: { target } }, scores) {
-  const special = specialIds(target);
-  const allowed = [...scores.keys()].filter((id) => id === target.specials.eos || !special.has(id));
-  const id = allowed.reduce((one, other) => (scores[other] > scores[one] ? other : one));
-  return [id, scores[id]];
+/** The log-probability of each output token, with the own answer as the decoder input. */
+function scoresOf(trace, edits) {
+  const model = new Model(trace, [...editsBesideWeights(trace), ...edits]);
+  const { inputs, targets } = rowsOf(trace, trace.search.beam.answers[0]);
+  return model.tokenScores(model.encode(idsOf(trace.tokens.source), visibleSource(trace)), inputs, targets);
 }

@@ -2,8 +2,7 @@
 
 import { bdi, button, cut, el } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
-import { titleOf } from 'glassbox/model/labels.js';
-import { visible } from 'glassbox/model/trace.js';
+import { layerTitle, titleOf } from 'glassbox/model/labels.js';
 import { warningsOf } from 'glassbox/model/warnings.js';
 import { worded } from 'glassbox/story/glossary.js';
 import { liveForm } from 'glassbox/story/live.js';
@@ -83,11 +82,11 @@ function wordsOf(app) {
   if (change) {
     const { key, weight, attention, head } = readIn(trace, crossOf(trace, change.layer), row);
     const reads =
-      `In this layer, head ${head} of ${titleOf(attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
+      `In this layer, head ${head} of ${titleOf(trace, attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
       `${quoted(trace.tokens.source[key])}, source token ${key}.`;
     return (
-      `${before}the model would have said ${quoted(change.before[1])} after layer ${change.layer - 1} of the decoder ` +
-      `(${percent(change.before[2])}). Layer ${change.layer} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
+      `${before}the model would have said ${quoted(change.before[1])} after ${layerTitle(trace, 'decoder', change.layer - 1)} ` +
+      `(${percent(change.before[2])}). Layer ${change.layer + 1} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
     );
   }
   if (predictionsOf(trace).length < 2)
@@ -106,7 +105,7 @@ function without(app) {
   const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
   const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
   if (trace.translation === base.translation) return `${edited}, the answer is the same${off.length ? ': what is left of the model is enough for it' : ''}.`;
-  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(visible(translation)), '”'] : 'empty'));
+  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(translation), '”'] : 'empty'));
   const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes the same for any text.' : '';
   return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];
 }
@@ -137,7 +136,7 @@ function partsOf(app) {
   const { attention, head } = threadOf(app.base);
   return {
     'the position encoding': ['positions off'],
-    [`head ${head} of ${titleOf(attention)}`]: [`head ${attention} ${head} off`],
+    [`head ${head} of ${titleOf(app.base, attention)}`]: [`head ${attention} ${head} off`],
     'the cross-attention': crossOf(app.base).map((each) => `attention ${each} off`),
   };
 }

@@ -3,6 +3,7 @@
 import { cut, el, image, svg } from 'glassbox/core/dom.js';
 import { figure } from 'glassbox/views/figure.js';
 import { digits, headOf, indexOfLargest, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
+import { layerTitle } from 'glassbox/model/labels.js';
 import { LETTER, headTile, label, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 import { visible } from 'glassbox/model/trace.js';
@@ -16,16 +17,14 @@ export const query = {
     const { trace, row } = app;
     const { head } = app.state;
     const name = crossHere(app);
-    const [scores, weights] = ['scaled', 'weights'].map((kind) => rowOf(headOf(trace.get(`${name}.${kind}`), head), row));
-    const values = trace.get(`${name}.values`);
-    const gives = weights.map((weight, key) => weight * (values ? Math.hypot(...rowOf(headOf(values, head), key)) : 1));
+    const weights = rowOf(headOf(trace.get(`${name}.weights`), head), row);
     const { source, target_out: outputs } = trace.tokens;
     const best = indexOfLargest(weights);
     const isOff = [`attention ${name} off`, `head ${name} ${head} off`].some((words) => app.words.includes(words));
     return {
       words: [
         `In step ${row} the answer so far is ${sofar(trace, row)}, and the decoder needs the next token, ${quoted(outputs[row])}. ` +
-          `Here is how head ${head} of its layer ${name.split('.')[1]} looks for it.`,
+          `Here is how head ${head} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Heads, steps and tokens count from 0, layers from 1.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
           'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
           'the head takes every value in proportion to its weight.',
@@ -35,10 +34,7 @@ export const query = {
       ],
       picture: el(
         'div.story-pictures',
-        figure(`scores and weights of step ${row}`, draw(app, [scores, weights, gives], best), [
-          ['position', 'source token', 'score', 'weight', 'weight times length of the value'],
-          ...source.map((token, i) => [i, token.text, scores[i], weights[i], gives[i]]),
-        ]),
+        scoresFigure(app, name, head, row),
         headTile(app, `weights of head ${head} in every step`, { name, head, row }),
       ),
       proof: {
@@ -49,12 +45,22 @@ export const query = {
   },
 };
 
-function draw(app, [scores, weights, gives], best) {
-  const shown = app.trace.tokens.source.slice(0, MAX_KEYS);
-  const NAME = 34 + LETTER * Math.max(3, ...shown.map((token) => nameOf(token).length));
+/** The scores and weights of a row, and how much of each value it takes. @param {string} name  of an attention */
+export function scoresFigure(app, name, head, row) {
+  const tensor = (kind) => headOf(app.trace.get(`${name}.${kind}`), head);
+  const [scores, weights] = ['scaled', 'weights'].map((kind) => rowOf(tensor(kind), row));
+  const values = app.trace.has(`${name}.values`) ? tensor('values') : null;
+  const gives = weights.map((weight, key) => weight * (values ? Math.hypot(...rowOf(values, key)) : 1));
+  const [axis, keys] = tensor('weights').axes.map((each) => app.trace.axes[each]);
+  return figure(`scores and weights of ${axis.predicted ? 'step' : 'source token'} ${row}`, draw(app, keys.labels, [scores, weights, gives], indexOfLargest(weights)));
+}
+
+function draw(app, keys, [scores, weights, gives], best) {
+  const shown = keys.slice(0, MAX_KEYS);
+  const NAME = 34 + LETTER * Math.max(3, ...shown.map((text) => nameOf(text).length));
   const BAR = Math.max(24, Math.min(80, (app.width - NAME - 192) / 3));
   const [size, most] = [scores, gives].map((numbers) => Math.max(...[...numbers].map(Math.abs), 1e-9));
-  const columns = [0, 1, 2].map((i) => NAME + i * (BAR + 66));
+  const columns = [0, 1, 2].map((i) => NAME + i * (BAR + 72));
   const titles = BAR > 60 ? ['score: q · k / √d_k', 'weight: softmax', 'weight × value size'] : ['score', 'weight', '× value'];
   const words = (token, i) => `${quoted(token)} score ${digits(scores[i])}, weight ${percent(weights[i])}`;
   return image(
@@ -84,4 +90,4 @@ function draw(app, [scores, weights, gives], best) {
   );
 }
 
-const nameOf = (token) => cut(visible(token.text), 9);
+const nameOf = (text) => cut(visible(text), 9);

@@ -11,6 +11,7 @@ const [LINE, TOP, LONGEST] = [26, 24, 22];
 
 export const rival = {
   title: 'Why not the other answer?',
+  hasStep: false,
   draw(app) {
     const { beam: search } = app.trace.search;
     const { num_beams: beams, answers } = search;
@@ -26,19 +27,26 @@ export const rival = {
     return {
       words: [
         how,
+        beams === 1 ? null : againstGreedy(app.trace.search),
         found.isWhole
-          ? `The answer, “${visible(answers[0].text)}”, has a probability of ${own}. The most probable other answer is “${visible(found.text)}”, with ${other}.`
-          : `The answer, “${visible(answers[0].text)}”, has a probability of ${own}. No other answer was finished; the most probable one that was dropped begins with “${found.text}”: ${other}.`,
+          ? `The answer, “${answers[0].text}”, has a probability of ${own}. The most probable other answer is “${found.text}”, with ${other}.`
+          : `The answer, “${answers[0].text}”, has a probability of ${own}. No other answer was finished; the most probable one that was dropped begins with “${found.text}”: ${other}.`,
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
-      picture: figure(`candidates of step ${found.step}`, draw(app, search, nodes), [
-        ['rank', 'text so far', 'log-probability', 'sum', 'state', 'reason'],
-        ...nodes.map((node) => [node.rank, textOf(search, node), node.log_prob, node.sum, node.state, node.reason]),
-      ]),
+      picture: figure(`candidates of step ${found.step}`, draw(app, search, nodes)),
       proof,
     };
   },
 };
+
+/** Whether greedy search, which keeps one answer, finds the same. */
+function againstGreedy({ greedy, beam }) {
+  const [one, best] = [greedy, beam].map(({ answers }) => answers[0]);
+  const keeps = 'Greedy search is a beam of 1: it keeps only the most probable token of each step';
+  return one.text === best.text
+    ? `${keeps}. Here it writes the same answer.`
+    : `${keeps}. Here it writes “${one.text}”, with a probability of ${onAxis(one.score)}: its first tokens were the most probable ones, all of it is not.`;
+}
 
 /** The finished answer of another text with the largest probability, or else the candidate that was dropped with it. */
 export function rivalOf(search) {
@@ -64,13 +72,13 @@ function parting(search, { step, own, its }) {
 /** The probability of a text as the log scale of the picture has it: powers of ten, and percent from 0.1 % on. */
 const onAxis = (sum) => probability(Math.exp(sum), 1e-3);
 
-const textOf = (search, node) => pathOf(search, node).map(({ text }) => visible(text)).join('');
+const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).join('');
 
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
 /** Bars on a log scale: each step to the left is a tenth of the probability. */
 function draw(app, search, nodes) {
-  const names = nodes.map((node) => ends(textOf(search, node), app.width < 520 ? 12 : LONGEST));
+  const names = nodes.map((node) => ends(visible(textOf(search, node)), app.width < 520 ? 12 : LONGEST));
   const LEFT = 16 + LETTER * Math.max(6, ...names.map((name) => name.length));
   const BAR = Math.max(70, Math.min(330, app.width - LEFT - 140));
   const least = Math.floor(Math.min(-1, ...nodes.map((node) => node.sum / Math.LN10)));

@@ -42,15 +42,12 @@ export const wrong = {
         errorsOf(app, failed),
         strange
           ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
-            `The answer is “${visible(strange.translation)}” with a probability of ${scoreOf(strange)}` +
+            `The answer is “${strange.translation}” with a probability of ${scoreOf(strange)}` +
             `${right.get(strange) == null ? '; it may be right or wrong: no table of this page has it.' : '.'}`
           : `Wrong answers are likely where a text is unlike the training. ${isComputing ? '' : traces.length > 1 ? 'None of these is.' : 'This one is not.'}`,
         isComputing ? 'Other texts are being computed …' : null,
       ],
-      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right), [
-        ['text', 'step', 'output token', 'probability'],
-        ...traces.flatMap((one) => one.tokens.target_out.map(({ text }, row) => [textOf(one), row, text, probabilityOf(one, row)])),
-      ]),
+      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right)),
       more: end(app),
       proof: app.base.errors?.wrong
         ? { label: 'Errors: all wrong answers on held-out rows', changes: { panel: 'errors' } }
@@ -61,7 +58,7 @@ export const wrong = {
 
 const scoreOf = ({ search }) => percent(Math.exp(search.beam.answers[0].score));
 
-const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => visible(text)).join('');
+const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => text).join('');
 
 /** The wrong answer of a held-out row that the model is surest of, and whether the page can open it; null if none is known. */
 function wrongOf(app) {
@@ -81,7 +78,7 @@ function errorsOf(app, failed) {
   const { gold } = base.tokens;
   if (gold && ![null, trace.translation].includes(goldOf(app))) {
     const row = Math.max(0, trace.tokens.target_out.findIndex((token, i) => token.id !== gold[i]?.id));
-    return `This answer is wrong: the gold answer is “${visible(base.target)}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
+    return `This answer is wrong: the gold answer is “${base.target}”, and the first different token is ${quoted(trace.tokens.target_out[row])} in step ${row}.`;
   }
   const unedited = base === trace ? '' : ' without your edits';
   if (!errors) return 'No wrong answer is known here: this page has no held-out rows with their right answers.';
@@ -90,8 +87,8 @@ function errorsOf(app, failed) {
   if (!failed) return all;
   const { source, gold: right, answer, score } = failed;
   return (
-    `${all} The surest wrong answer here: “${visible(source)}” became ` +
-    `“${visible(answer)}”, with a probability of ${percent(Math.exp(score))}. Right is “${visible(right)}” (${kindOf(difference(right, answer))}).`
+    `${all} The surest wrong answer here: “${source}” became ` +
+    `“${answer}”, with a probability of ${percent(Math.exp(score))}. Right is “${right}” (${kindOf(difference(right, answer))}).`
   );
 }
 
@@ -141,7 +138,7 @@ function otherText(app, what, make) {
 function draw(traces, right) {
   const [first] = traces;
   const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
-  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${cut(visible(right.get(one)), 40)}”`));
+  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${cut(right.get(one), 40)}”`));
   const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf).map((end) => end + 70), endOf(boxes[1]) + 8 + words[i].length * LETTER));
   return image(
     Math.max(...reaches),
@@ -181,11 +178,11 @@ function end(app) {
   };
   const sentences = [
     `The encoder read all ${source.length} source tokens at once, and the decoder wrote the answer in ${outputs.length} steps, one token each.`,
-    `In step ${row}, head ${head} of ${titleOf(attention)} compared its query with the keys and put ${percent(weights[most])} of its weight on ${quoted(source[most])}: so much of that value it took.`,
+    `In step ${row}, head ${head} of ${titleOf(trace, attention)} compared its query with the keys and put ${percent(weights[most])} of its weight on ${quoted(source[most])}: so much of that value it took.`,
     change
-      ? `Layer ${change.layer} then changed ${quoted(change.before[1])} to ${quoted(change.after[1])}: each layer adds something, and what comes out of the last one counts.`
+      ? `Layer ${change.layer + 1} of ${trace.layers('decoder')} then changed ${quoted(change.before[1])} to ${quoted(change.after[1])}: each layer adds something, and what comes out of the last one counts.`
       : 'Each layer added something, and none of them changed the token of that step.',
-    `Search kept the ${beam.num_beams === 1 ? 'most probable token' : `${beam.num_beams} best answers`} in each step${other ? `, and “${cut(visible(other.text), 40)}” lost` : ''}: the answer is what the model expects most, which is not always right.`,
+    `Search kept the ${beam.num_beams === 1 ? 'most probable token' : `${beam.num_beams} best answers`} in each step${other ? `, and “${cut(other.text, 40)}” lost` : ''}: the answer is what the model expects most, which is not always right.`,
   ];
   return el(
     'section.story-end',

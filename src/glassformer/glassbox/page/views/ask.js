@@ -18,11 +18,11 @@ export function askForm(app) {
   const required = { required: true, maxlength: limits.text };
   const sources = base.inputs && base.tokenizer('source').inputs.map((one) => inputField(one, base.inputs[one.name], required));
   const problem = el('span.wrong', { 'aria-live': 'assertive' });
+  const typed = ({ text }) => ({ text: text?.value, inputs: sources && Object.fromEntries(sources.map(({ name, input }) => [name, input.value])) });
   const send = async (elements) => {
-    const inputs = sources && Object.fromEntries(sources.map(({ name, input }) => [name, input.value]));
-    const [text, target, beams] = [elements.text?.value, elements.target?.value || null, Number(elements.beams.value)];
+    const [target, beams] = [elements.target?.value || null, Number(elements.beams.value)];
     problem.textContent = '';
-    problem.textContent = await openText(app, { text, inputs, target, beams });
+    problem.textContent = await openText(app, { ...typed(elements), target, beams });
     if (problem.textContent) app.notify(false, null);
   };
   const element = form(
@@ -35,6 +35,9 @@ export function askForm(app) {
     field('beam width', 'beams', base.search.beam.num_beams, { type: 'number', required: true, min: 1, max: limits.beams }),
   );
   element.append(problem);
+  element.addEventListener('input', () => {
+    app.typed = typed(element.elements);
+  });
   return element;
 }
 
@@ -57,10 +60,13 @@ export function inputField({ name, kind, cut, symbols }, value, more = {}) {
   return { name, input, element: el('label.field', el('span', name), input) };
 }
 
+/** A text, or several inputs, as one text. */
+export const readable = (text) => (typeof text === 'string' ? text : Object.values(text).join(', '));
+
 /** What is computed for a text, or for several inputs, in words. */
 export const computing = (text) => [
   'Computing every number behind the answer to “',
-  el('bdi', cut(typeof text === 'string' ? text : Object.values(text).join(', '), 60)),
+  el('bdi', cut(readable(text), 60)),
   '” …',
 ];
 

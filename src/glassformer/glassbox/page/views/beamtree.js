@@ -4,12 +4,11 @@
  */
 
 import { cut, image, range, svg } from 'glassbox/core/dom.js';
-import { powerOfTen } from 'glassbox/core/numbers.js';
+import { powerOfTen, ticks } from 'glassbox/core/numbers.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const [COLUMN, WIDE, HIGH, GAP, LEFT, TOP] = [126, 96, 34, 5, 52, 26];
 const MIN_HEIGHT = 300; // of the scale
-const TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100];
 
 export const chance = (log) => {
   const p = Math.exp(log);
@@ -82,12 +81,9 @@ function placed(nodes) {
 }
 
 function axis({ exact, top, bottom }, width) {
-  const unit = TICKS.find((step) => (top - bottom) / step <= 8) ?? 200;
-  const ticks = [];
-  for (let sum = Math.floor(top / unit) * unit; sum >= bottom; sum -= unit) ticks.push(sum);
   return [
     svg('text.heading', { x: 2, y: 14 }, 'log p'),
-    ticks.map((sum) => [
+    ticks(bottom, top, 8).map((sum) => [
       svg('line.axis', { x1: LEFT - 8, x2: width, y1: exact(sum), y2: exact(sum) }),
       svg('text.heading', { x: LEFT - 12, y: exact(sum) + 4, 'text-anchor': 'end' }, String(sum).replace('-', '−')),
     ]),

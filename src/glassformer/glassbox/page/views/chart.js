@@ -1,53 +1,50 @@
 /** Line charts in SVG, with real text; series differ by dash and name, not by color alone. */
 
-import { el, svg } from 'glassbox/core/dom.js';
+import { el, sentence, svg } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
-import { digits, grouped } from 'glassbox/core/numbers.js';
+import { digits, grouped, ticks } from 'glassbox/core/numbers.js';
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP] = [640, 176, 60, 10, 26, 10];
+const [HEIGHT, LEFT, RIGHT, BOTTOM, TOP] = [190, 60, 20, 38, 10];
 const DASHES = ['none', '6 3', '2 3'];
 
 /**
  * @param {string} title
  * @param {{name: string, numbers: number[], xs?: number[]}[]} given  `xs` are 0, 1, … by default
- * @param {{axis?: string, mark?: number, log?: boolean, onPick?: (x: number) => void}} options  the name of the x axis;
+ * @param {{axis?: string, mark?: number, log?: boolean, width?: number, onPick?: (x: number) => void}} options  the name of the x axis;
  *   a value of x to mark; whether the y axis is logarithmic (where all numbers are above 0); what a click does
  * @returns {HTMLElement & {mark: (x: number|null) => void}}  `mark` moves the mark; null hides it
  */
-export function lines(title, given, { axis = '', mark = null, log = false, onPick = null } = {}) {
+export function lines(title, given, { axis = '', mark = null, log = false, width = 640, onPick = null } = {}) {
   const series = given.filter(({ numbers }) => numbers.length);
   if (!series.length) return el('p.hint', `${title}: no numbers.`);
   const xs = series.flatMap(({ numbers, xs: own }) => own ?? [...numbers.keys()]);
   const ys = series.flatMap(({ numbers }) => numbers);
   const isLog = log && ys.every((number) => number > 0);
   const [left, right] = [Math.min(...xs), Math.max(...xs)];
-  const [low, high] = [Math.min(...ys), Math.max(...ys)];
+  const [low, high] = [isLog ? Math.min(...ys) : Math.min(0, ...ys), Math.max(...ys)];
   const level = isLog ? Math.log : (number) => number;
-  const x = (value) => LEFT + ((value - left) / (right - left || 1)) * (WIDTH - LEFT - RIGHT);
+  const x = (value) => LEFT + ((value - left) / (right - left || 1)) * (width - LEFT - RIGHT);
   const y = (number) =>
     HEIGHT - BOTTOM - ((level(number) - level(low)) / (level(high) - level(low) || 1)) * (HEIGHT - BOTTOM - TOP);
   const text = (label, at, down, anchor) => svg('text', { x: at, y: down, 'text-anchor': anchor }, label);
-  const middle = isLog ? Math.sqrt(low * high) : (low + high) / 2;
+  const round = isLog ? ticks(Math.log10(low), Math.log10(high), 3).map((power) => Number((10 ** power).toPrecision(1))) : ticks(low, high, 5);
+  const inside = [...new Set(round)].filter((number) => number >= low && number <= high);
+  const marks = inside.length ? inside : [low];
   const point = series.map((_, i) => svg(`circle.dot.series-${i}`, { r: 3.5, visibility: 'hidden' }));
-  const axisAt = (height) => svg('line.axis', { x1: LEFT, x2: WIDTH - RIGHT, y1: height, y2: height });
+  const axisAt = (height) => svg('line.axis', { x1: LEFT, x2: width - RIGHT, y1: height, y2: height });
   const markLine = svg('line.mark', { y1: TOP, y2: HEIGHT - BOTTOM });
   const plot = svg(
     'svg',
     {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      viewBox: `0 0 ${width} ${HEIGHT}`,
       role: 'img',
       class: onPick ? 'picks' : null,
-      'aria-label': `${title}${isLog ? ', log scale' : ''}: from ${digits(low)} to ${digits(high)}`,
+      'aria-label': `${title}${isLog ? ', log scale' : ''}: from ${digits(Math.min(...ys))} to ${digits(high)}`,
     },
     axisAt(HEIGHT - BOTTOM),
-    high > low ? axisAt(y(middle)) : null,
-    low < 0 && high > 0 ? axisAt(y(0)) : null,
-    text(digits(high), LEFT - 6, TOP + 8, 'end'),
-    high > low ? text(digits(middle), LEFT - 6, y(middle) + 4, 'end') : null,
-    text(digits(low), LEFT - 6, HEIGHT - BOTTOM, 'end'),
-    text(grouped(left), LEFT, HEIGHT - 8, 'start'),
-    right > left ? text(grouped(Math.round((left + right) / 2)), x((left + right) / 2), HEIGHT - 8, 'middle') : null,
-    text(`${axis} ${grouped(right)}`, WIDTH - RIGHT, HEIGHT - 8, 'end'),
+    marks.map((number) => [axisAt(y(number)), text(String(number).replace('-', '−'), LEFT - 6, y(number) + 4, 'end')]),
+    ticks(left, right, 5).map((at) => text(grouped(at), x(at), HEIGHT - 22, 'middle')),
+    text(axis, width - RIGHT, HEIGHT - 6, 'end'),
     series.map(({ numbers, xs: own }, i) =>
       svg(`polyline.series-${i}`, {
         'stroke-dasharray': DASHES[i % DASHES.length],
@@ -63,15 +60,10 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
     plot,
     el(
       'figcaption',
-      title,
+      sentence(title),
       series.length > 1 ? series.map(({ name }, i) => el(`span.key.key-${i}`, name)) : null,
       value,
-      saveButtons(title, plot, () => [
-        [axis || 'x', ...series.map(({ name }) => name)],
-        ...series.flatMap(({ numbers, xs: given }, i) =>
-          numbers.map((number, at) => [given?.[at] ?? at, ...series.map((_, other) => (other === i ? number : ''))]),
-        ),
-      ]),
+      saveButtons(title, plot),
     ),
   );
   figure.mark = (at) => {
@@ -83,8 +75,8 @@ export function lines(title, given, { axis = '', mark = null, log = false, onPic
   figure.mark(mark);
   const valueAt = (event) => {
     const box = plot.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    return left + ((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (right - left);
+    const at = ((event.clientX - box.left) / box.width) * width;
+    return left + ((at - LEFT) / (width - LEFT - RIGHT)) * (right - left);
   };
   plot.addEventListener('pointermove', (event) => {
     const near = series.map((each) => nearest(each, valueAt(event)));

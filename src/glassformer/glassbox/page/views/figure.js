@@ -1,46 +1,29 @@
-/**
- * A figure with buttons that save it: as SVG, with the colors of the page, and as CSV.
- *
- * @example figure('weights of step 3', svg('svg', …), [['key', 'weight'], ['<bos>', 0.5]])
- */
+/** A figure with a button that saves it as SVG, with the colors of the page. */
 
-import { button, el, svg } from 'glassbox/core/dom.js';
+import { button, el, sentence, svg } from 'glassbox/core/dom.js';
 
 const STYLES = [
   'fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'opacity', 'font-family',
   'font-size', 'font-weight', 'text-anchor', 'visibility',
 ]; // prettier-ignore
 
-/**
- * @param {string} title  also the name of the files
- * @param {SVGElement|HTMLElement} content
- * @param {(string|number)[][]|null} rows  the numbers, with the names of the columns first
- */
-export function figure(title, content, rows = null) {
+/** @param {string} title  also the name of the file  @param {SVGElement|HTMLElement} content */
+export function figure(title, content) {
   const image = content.matches('svg') ? content : content.querySelector('svg');
-  return el('figure.saved', el('div.scroller', content), el('figcaption', title, saveButtons(title, image, rows && (() => rows))));
+  const style = { '--width': `${image.getAttribute('width')}px` };
+  return el('figure.saved', { style }, el('div.scroller', content), el('figcaption', sentence(title), saveButtons(title, image)));
 }
 
 /**
- * The buttons alone, for a figure that is made elsewhere.
+ * The button alone, for a figure that is made elsewhere.
  *
- * @param {string} title  the name of the files
- * @param {SVGElement|(() => SVGElement)|null} image  or what makes it when it is saved
- * @param {(() => (string|number)[][])|null} rows  as in `figure`; they are made when they are saved
+ * @param {string} title  the name of the file
+ * @param {SVGElement|(() => SVGElement)} image  or what makes it when it is saved
  */
-export function saveButtons(title, image, rows) {
-  const save = (what, label, make) =>
-    button(label, () => download(`${nameOf(title)}.${what}`, make()), {
-      class: 'link',
-      'aria-label': `save ${title} as ${label}`,
-      title: `save as ${label}`,
-      data: { key: `${what}-${nameOf(title)}` },
-    });
-  return el(
-    'span.save',
-    image ? save('svg', 'SVG', () => [image instanceof Function ? drawn(image()) : standalone(image), 'image/svg+xml']) : null,
-    rows ? save('csv', 'CSV', () => [csv(rows()), 'text/csv']) : null,
-  );
+export function saveButtons(title, image) {
+  const save = () => download(`${nameOf(title)}.svg`, [image instanceof Function ? drawn(image()) : standalone(image), 'image/svg+xml']);
+  const name = { 'aria-label': `save ${title} as SVG`, title: 'save as SVG', data: { key: `svg-${nameOf(title)}` } };
+  return el('span.save', button('SVG', save, { class: 'link', ...name }));
 }
 
 const nameOf = (title) => title.replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-|-$/g, '').slice(0, 60) || 'figure';
@@ -52,15 +35,6 @@ function drawn(image) {
   const text = standalone(image);
   box.remove();
   return text;
-}
-
-/** RFC 4180. A text that a spreadsheet would take for a formula is preceded by an apostrophe. */
-export function csv(rows) {
-  const cell = (value) => {
-    const text = typeof value === 'string' && /^[=+@\t\r-]/.test(value) ? `'${value}` : String(value ?? '');
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return `${rows.map((row) => row.map(cell).join(',')).join('\r\n')}\r\n`;
 }
 
 /** The picture without the style sheet of the page: each element has its colors as attributes, which the policy of the page allows. */

@@ -1,7 +1,6 @@
-/** A matrix as a small picture: squares of a few shades, blue above 0, orange below; two bars follow the lit token. */
+/** A matrix as a small picture: squares of a few shades, blue above 0, orange below. */
 
 import { el, range, svg } from 'glassbox/core/dom.js';
-import { lightKind } from 'glassbox/views/hover.js';
 import { digits } from 'glassbox/core/numbers.js';
 
 const SHADES = 16;
@@ -29,23 +28,7 @@ export function heat(x, scale, attributes = {}) {
     const [kind, shade] = key.split(' ');
     return svg('path', { class: kind, d, 'fill-opacity': shade });
   });
-  const kinds = { down: lightKind(x.axes[0]), across: lightKind(x.axes[1]) };
-  return svg(
-    'svg.heat',
-    {
-      viewBox: `0 0 ${across} ${down}`,
-      preserveAspectRatio: 'none',
-      data: {
-        rows,
-        columns,
-        ...((kinds.down ?? kinds.across) ? { down: kinds.down ?? '-', across: kinds.across ?? '-' } : {}),
-      },
-      ...attributes,
-    },
-    shapes,
-    svg('rect.down', { x: 0, y: 0, width: across, height: down / rows }),
-    svg('rect.across', { x: 0, y: 0, width: across / columns, height: down }),
-  );
+  return svg('svg.heat', { viewBox: `0 0 ${across} ${down}`, preserveAspectRatio: 'none', ...attributes }, shapes);
 }
 
 /** The scale of colors. @param {string|null} words  instead of what the colors mean */

@@ -1,17 +1,15 @@
 /** A matrix as a picture with labels and a legend. The pointer and the arrow keys read its numbers. */
 
-import { ARROWS, cut, el, image, range, svg, wide } from 'glassbox/core/dom.js';
+import { ARROWS, cut, el, image, range, sentence, svg, wide } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
 import { colors, heat, isThinned } from 'glassbox/views/heat.js';
 import { lightOf } from 'glassbox/views/hover.js';
-import { at, digits, grouped, rowOf, scaleOf, statistics } from 'glassbox/core/numbers.js';
+import { at, digits, grouped, scaleOf, statistics, ticks } from 'glassbox/core/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
 const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a label
 const [NUMBER, MAX_NUMBERS] = [[20, 40], 60]; // pixels of a cell that has its number in it, and how many there are on a side
 const [LARGE_WIDTH, LARGE_HEIGHT] = [720, 480]; // pixels of a matrix that has more
-const MAX_TICKS = 6;
-const UNITS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000];
 
 /**
  * @typedef {object} Options
@@ -37,7 +35,7 @@ export function heatmap(title, x, options) {
     const light = lightOf(x.axes[axis], i);
     return svg('text.label', { ...attributes, data: light ? { at: light } : {} }, labels[axis]?.[i] ?? String(i));
   };
-  const shown = [0, 1].map((axis) => (labels[axis] ? [...labels[axis].keys()] : ticks(x.shape[axis])));
+  const shown = [0, 1].map((axis) => (labels[axis] ? [...labels[axis].keys()] : ticks(0, x.shape[axis] - 1, 5).filter(Number.isInteger)));
   const above = (x, y) => (isSlanted ? { x, y, transform: `rotate(-45 ${x} ${y})` } : { x, y, 'text-anchor': 'middle' });
   const bottom = top + plot[0];
   const picture = image(
@@ -79,7 +77,7 @@ export function heatmap(title, x, options) {
   return el(
     'figure.heatmap-box',
     { class: isNumbered ? 'numbered' : null, style: { '--left': `${left}px` } },
-    el('figcaption', el('b', title), power ? ` · numbers × 10^${power}` : '', saveButtons(title, picture, () => numbersOf(x, options))),
+    el('figcaption', el('b', sentence(title)), power ? ` Numbers × 10^${power}.` : '', saveButtons(title, picture)),
     wide(picture),
     colors(x, Number(scale.toPrecision(6)), null, isThinned(x) ? el('small', ' · a square is the largest of several numbers') : null),
     reading,
@@ -102,12 +100,6 @@ function placed(shape, { down = '', across = '', rows, columns, cell: given, wid
     : [(height ?? LARGE_HEIGHT) - top - bottom, (width ?? LARGE_WIDTH) - left - right];
   const step = plot.map((length, axis) => length / shape[axis]);
   return { labels, left, top, step, plot, width: left + plot[1] + right, height: top + plot[0] + bottom, isSlanted, isNumbered };
-}
-
-/** Round numbers from 0 on, at most six. */
-function ticks(length) {
-  const unit = UNITS.find((step) => (length - 1) / step < MAX_TICKS) ?? 2000;
-  return range(Math.floor((length - 1) / unit) + 1).map((i) => i * unit);
 }
 
 /** The pointer reads the cell below it, the arrow keys go from cell to cell. */
@@ -142,10 +134,4 @@ function short(number) {
   if (Number.isNaN(number)) return '–';
   const text = number.toFixed(2);
   return Number(text) === 0 ? '·' : text.replace('-', '−').replace(/^(−?)0\./, '$1.');
-}
-
-function numbersOf(x, { down = '', across = '', rows, columns }) {
-  const [height, width] = x.shape;
-  const lines = range(height).map((row) => [rows?.[row] ?? row, ...rowOf(x, row)]);
-  return [[`${down} \\ ${across}`, ...(columns ?? range(width))], ...lines];
 }

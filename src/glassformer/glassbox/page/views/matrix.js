@@ -19,7 +19,8 @@ const CELL = 50; // pixels, as in style/matrix.css
  * @param {import('./app.js').App} app
  * @param {string} name  of a tensor with at most three axes
  * @param {{head?: number, mask?: string, onRow?: Function, onColumn?: Function, row?: number, column?: number,
- *   width?: number}} options  `row` and `column` are lit; `width` in pixels, by default that of the panel
+ *   isOneRow?: boolean, width?: number}} options  `row` and `column` are lit; `isOneRow`: no other row is shown; `width` in pixels, by default
+ *   that of the panel
  */
 export function matrix(app, name, options = {}) {
   const whole = options.whole ?? app.trace.get(name);
@@ -57,17 +58,18 @@ function plane(whole, head) {
 }
 
 /** The part that is shown: as many columns as fit next to the labels. */
-function windowOf({ app, name, x, width: available }) {
+function windowOf({ app, name, x, width: available, options: { isOneRow, row } }) {
   const [rows, columns] = x.shape;
   const fit = Math.max(4, Math.min(26, Math.floor((available - (available < 420 ? 96 : 132)) / CELL)));
-  const [height, width] = [Math.min(rows, MAX_ROWS), Math.min(columns, fit)];
-  const [top, left] = app.windows.get(name) ?? [0, 0];
+  const [height, width] = [isOneRow ? 1 : Math.min(rows, MAX_ROWS), Math.min(columns, fit)];
+  const [first, left] = app.windows.get(name) ?? [0, 0];
+  const top = isOneRow ? row : first;
   return {
     top: Math.max(0, Math.min(top, rows - height)),
     left: Math.max(0, Math.min(left, columns - width)),
     height,
     width,
-    isPart: height < rows || width < columns,
+    isPart: (height < rows && !isOneRow) || width < columns,
   };
 }
 
@@ -154,7 +156,7 @@ function cell(view, row, column, scale) {
     `td.${number < 0 ? 'minus' : 'plus'}`,
     {
       role: 'gridcell',
-      tabindex: isPicked || (row === 0 && column === 0) ? 0 : -1,
+      tabindex: isPicked || ((row === 0 || view.options.isOneRow) && column === 0) ? 0 : -1,
       'aria-selected': isPicked ? 'true' : null,
       'aria-label':
         app.state.depth === 'words' || isZero(text) ? `${digits(number)}${reason && `, masked: ${reason}`}` : null,
@@ -213,7 +215,7 @@ function move(view, shown, event) {
   const [row, column] = index.length === 1 ? [0, index[0]] : index.slice(-2);
   const [down, right] = ARROWS[event.key];
   const [rows, columns] = view.x.shape;
-  const [toRow, toColumn] = [clamp(row + down, rows), clamp(column + right, columns)];
+  const [toRow, toColumn] = [view.options.isOneRow ? row : clamp(row + down, rows), clamp(column + right, columns)];
   if (toRow === row && toColumn === column) {
     neighbor(target, ARROWS[event.key])?.querySelector('button')?.focus();
     return;

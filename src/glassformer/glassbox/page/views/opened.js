@@ -2,7 +2,7 @@
 
 import { button, choices, cut, el, image, range, svg } from 'glassbox/core/dom.js';
 import { headOf, indexOfLargest, percent, rowOf, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
-import { SUBLAYERS } from 'glassbox/model/labels.js';
+import { layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
 import { cellsOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 
@@ -23,7 +23,7 @@ export function openedBand(app, { part, row, close }) {
     { 'aria-label': `${SUBLAYERS[kind]}, opened`, tabindex: -1, data: { opened: part } },
     el(
       'header.row',
-      el('strong', `${side} › layer ${Number(layer) + 1} of ${app.trace.layers(side)} › ${SUBLAYERS[kind]}`),
+      el('strong', `${side} › ${layerTitle(app.trace, side, layer)} › ${SUBLAYERS[kind]}`),
       isAttention ? choices('head', heads, app.state.head, (head) => app.set({ head })) : null,
       el('a.link', { href: app.link({ ...panel, band: null }), data: { key: 'opened-all' } }, isAttention ? 'the matrix, every number →' : 'every number →'),
       button('✕', close, { class: 'close', 'aria-label': 'close', data: { key: 'close-band' } }),

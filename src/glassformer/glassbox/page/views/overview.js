@@ -1,6 +1,6 @@
 /** A large matrix as a picture as wide as the card; a frame, which is dragged, marks the part that the table shows. */
 
-import { el, slider } from 'glassbox/core/dom.js';
+import { el } from 'glassbox/core/dom.js';
 import { heat } from 'glassbox/views/heat.js';
 import { tensorTitle } from 'glassbox/model/labels.js';
 import { grouped, scaleOf } from 'glassbox/core/numbers.js';
@@ -27,12 +27,6 @@ export function overview({ app, name, x }, first, go) {
   const words = el('small');
   const map = el('div.map', picture, frame);
   let shown = first;
-  const control = (label, side, max, onInput) =>
-    max > 0 ? slider(label, { max, value: shown[side] }, onInput, { key: `${name}-${side}` }) : null;
-  const sliders = {
-    left: control('columns from', 'left', columns - first.width, (left) => go(shown.top, left)),
-    top: control('rows from', 'top', rows - first.height, (top) => go(top, shown.left)),
-  };
   brush(map, (down, across) =>
     go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2)),
   );
@@ -42,14 +36,9 @@ export function overview({ app, name, x }, first, go) {
       frame.style.setProperty(`--${side}`, `${(shown[side] / whole) * 100}%`);
     words.textContent =
       `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
-      `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}`;
-    for (const [side, field] of Object.entries(sliders)) {
-      if (!field) continue;
-      field.querySelector('input').value = shown[side];
-      field.querySelector('output').textContent = shown[side];
-    }
+      `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}. Drag the frame, or use the arrow keys in the table.`;
   };
-  return { element: el('div.overview', map, el('div.row', words, el('span.row', sliders.left, sliders.top))), show };
+  return { element: el('div.overview', map, words), show };
 }
 
 /** Press and drag: `move` gets the place of the pointer as fractions. */

@@ -5,7 +5,7 @@
 
 import { range, svg } from 'glassbox/core/dom.js';
 import { percent, rowOf } from 'glassbox/core/numbers.js';
-import { SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
+import { layerTitle, SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
 import { cellsOf, copiesOf, meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 import { rounded, strands } from 'glassbox/views/layout.js';
@@ -84,7 +84,6 @@ export class PaperFigure {
 
   bands(side, { left, right, y: at }) {
     const { isMap, isNarrow } = this.layout;
-    const layers = this.trace.layers(side);
     const isDense = isMap || at(0) - at(1) < 40;
     const [x, anchor] = isMap ? [left + 2, 'start'] : side === 'encoder' ? [left - 14, 'end'] : [right + 14, 'start'];
     const isLit = (stage) => (side === 'encoder' ? ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'now' : '') : ({ level }) => (level === stage + 1 ? 'now' : ''));
@@ -93,11 +92,11 @@ export class PaperFigure {
       const [, layer, kind] = part.split('.');
       const isFirst = kind === 'self';
       const name = text(x, y + 4, `${isDense && isFirst ? `${Number(layer) + 1} · ` : ''}${nameOf(part.split('.'))}`, anchor);
-      const of = `layer ${Number(layer) + 1} of ${layers}`;
+      const of = layerTitle(this.trace, side, layer);
       const key = isMap ? this.current(`band-${part}`) : { data: { band: part, key: `band-${part}` } };
       const labels = isNarrow && !isMap ? [] : [name, isFirst && !isDense ? text(x, y - 11, of, anchor, { class: 'of' }) : null];
       const rect = box((left + right) / 2, y, right - left + 8, high, Math.min(9, high / 2));
-      const group = svg('g.band', { role: 'button', tabindex: 0, 'aria-label': `${side} ${of}, ${SUBLAYERS[kind]}: open`, ...key }, rect, labels, svg('title', titleOf(part)));
+      const group = svg('g.band', { role: 'button', tabindex: 0, 'aria-label': `${side} ${of}, ${SUBLAYERS[kind]}: open`, ...key }, rect, labels, svg('title', titleOf(this.trace, part)));
       return this.part(group, isLit(stage));
     };
     return svg('g', isNarrow ? null : text(x, this.answerAt + 5, side, anchor, { class: 'stack' }), this.stages[side].slice(1).map(band));

@@ -71,7 +71,9 @@ function pick(app, name, head, { shape: [rows, columns] }, event) {
   const box = event.currentTarget.getBoundingClientRect();
   const at = (offset, length, count) => Math.max(0, Math.min(count - 1, Math.floor((offset / length) * count)));
   const row = at(event.clientY - box.top, box.height, rows);
-  app.pick(name, [head, row, at(event.clientX - box.left, box.width, columns)]);
+  const cell = [head, row, at(event.clientX - box.left, box.width, columns)];
+  app.opener = null;
+  app.set({ tensor: name, cell, [app.trace.get(name).axes[1] === 'source' ? 'column' : 'row']: row });
 }
 
 /** The row and the column of the selected number, or else the row of the selected decoding step. */

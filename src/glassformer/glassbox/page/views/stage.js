@@ -12,7 +12,7 @@ import { headOf, named, shapeText } from 'glassbox/core/numbers.js';
 export function badge(trace, name) {
   const { passed, largest, note } = trace.verdict(name);
   const [kind, sign, word] =
-    passed === null ? ['gray', '–', 'not recomputed'] : passed ? ['green', '✓', 'recomputed'] : ['red', '✗', 'wrong'];
+    passed === null ? ['gray', '–', trace.isDerived(name) ? 'computed here' : 'not recomputed'] : passed ? ['green', '✓', 'recomputed'] : ['red', '✗', 'wrong'];
   const title = note || `recomputed from its inputs; largest difference ${largest.toExponential(1)}`;
   return el(`span.badge.${kind}`, { title, data: { verdict: String(passed), step: name } }, `${sign} ${word}`);
 }
@@ -20,7 +20,7 @@ export function badge(trace, name) {
 /**
  * @param {import('./app.js').App} app
  * @param {string} name  of a tensor
- * @param {object} options  those of `matrix`, and `title`, `words`, `after` (elements below the matrix)
+ * @param {object} options  those of `matrix`, and `title`, `words`, `before` and `after` (elements above and below the matrix)
  */
 export function stage(app, name, options = {}) {
   const x = app.trace.get(name);
@@ -35,7 +35,7 @@ export function stage(app, name, options = {}) {
     el(
       'header',
       el('h2', title),
-      el('span.size', { title: shapeText(x) }, size(x)),
+      el('span.size', { title: shapeText(x) }, size(headOf(x, 0))),
       step ? badge(app.trace, name) : el('span.badge.gray', 'given'),
       button(app.state.depth === 'formula' ? el('code', name) : 'inspect', () => app.pick(name, null), {
         class: 'link',
@@ -43,9 +43,10 @@ export function stage(app, name, options = {}) {
         title: name,
         data: { key: `stage-${name}` },
       }),
-      saveButtons(name, x.axes.length ? () => imageOf(app.trace, name, change ?? x, options.head) : null, () => rowsOf(app.trace, change ?? x)),
+      x.axes.length ? saveButtons(name, () => imageOf(app.trace, name, change ?? x, options.head)) : null,
     ),
     explanation(app, step, options.words),
+    options.before,
     isChange && !change
       ? el('p.hint', 'There is no difference to show: the tensor has other rows after the edits, or it is not computed.')
       : matrix(app, name, isChange ? { ...options, whole: change } : options),
@@ -64,20 +65,6 @@ function imageOf(trace, name, whole, head = 0) {
   const labels = (axis, length) => range(length).map((i) => (axis ? `${i} ${trace.label(axis, i)}`.trim() : ''));
   const x = named([down, across], [height, width], numbers);
   return heatmap(name, x, { rows: labels(down, height), columns: labels(across, width) }).querySelector('.scroller > svg');
-}
-
-/** All numbers of a tensor, a row for each of its last axis but one, with the labels. */
-function rowsOf(trace, { axes, shape, numbers }) {
-  const columns = shape.at(-1) ?? 1;
-  const name = (axis, index) => `${index} ${trace.label(axis, index)}`.trim();
-  const before = axes.slice(0, -1);
-  const heading = Array.from({ length: columns }, (_, i) => (axes.length ? name(axes.at(-1), i) : ''));
-  const lines = Array.from({ length: numbers.length / columns }, (_, row) => {
-    const last = shape.at(-2) ?? 1;
-    const index = before.length > 1 ? [Math.floor(row / last), row % last] : [row];
-    return [...before.map((axis, i) => name(axis, index[i])), ...numbers.subarray(row * columns, (row + 1) * columns)];
-  });
-  return [[...before, ...heading], ...lines];
 }
 
 function explanation(app, step, words) {

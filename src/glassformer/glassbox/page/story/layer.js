@@ -1,0 +1,105 @@
+/** One layer: what its sublayers add to the row of a step. */
+
+import { el, image, range, svg } from 'glassbox/core/dom.js';
+import { at, indexOfLargest, meanOf, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
+import { layerTitle } from 'glassbox/model/labels.js';
+import { figure } from 'glassbox/views/figure.js';
+import { headTile, label, quoted, roomOf, strip } from 'glassbox/story/parts.js';
+import { crossHere } from 'glassbox/story/thread.js';
+
+const [STREAM, BRANCH, WORDS, NUMBERS] = [12, 34, 50, 380];
+const NAMES = { self: 'masked self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
+
+export const layer = {
+  title: 'One layer',
+  draw(app) {
+    const { trace, row } = app;
+    const { head } = app.state;
+    const name = crossHere(app).replace(/\.cross$/, '');
+    const later = trace.tokens.target_out.length - 1 - row;
+    const width = trace.axes.d_model.length;
+    return {
+      words: [
+        'All layers are built alike. A layer of the decoder has three sublayers: masked self-attention, cross-attention and feed-forward; one of the encoder ' +
+          `has self-attention without a mask, and feed-forward. Here is ${layerTitle(trace, 'decoder', name.split('.')[1])} of the decoder, in step ${row}.`,
+        'No sublayer replaces the row of the step: each reads it, and what it makes is added to it (residual connection). A norm gives a row the mean 0 and the ' +
+          `deviation 1, ${trace.isPreNorm ? 'before a sublayer reads it' : 'after each addition'}.`,
+        `Attention takes from the rows of other tokens; the mask hides the steps after this one${later ? ` (${later} here)` : ''}, which are not written yet. ` +
+          `Feed-forward works on each row alone: ${width} numbers become ${trace.axes.d_ff.length}, and ${width} again.`,
+      ],
+      picture: el(
+        'div.story-pictures',
+        figure(`the row of step ${row} in this layer`, draw(app, linesOf(trace, name, row))),
+        headTile(app, `masked self-attention of head ${head}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
+      ),
+      proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
+    };
+  },
+};
+
+/** The lines of the picture from top to bottom: on the stream, or on a branch of it. */
+function linesOf(trace, name, row) {
+  const of = (tensor) => rowOf(trace.get(tensor), row);
+  const line = (isBranch, title, fact, tensor) => ({ isBranch, title, fact, numbers: of(tensor) });
+  const sum = (part) => trace.stepOf.get(`${part}.residual_before_edit`) ?? trace.stepOf.get(`${part}.residual`);
+  const parts = Object.keys(NAMES).map((kind) => [`${name}.${kind}`, kind]);
+  return [
+    line(false, 'the row', `of step ${row}, which reads ${quoted(trace.tokens.target_in[row])}`, sum(parts[0][0]).inputs[0]),
+    ...parts.flatMap(([part, kind]) => {
+      const norm = line(trace.isPreNorm, 'norm', ofNorm(trace, `${part}_norm`, row), `${part}_norm.output`);
+      const sublayer = line(true, NAMES[kind], kind === 'feed_forward' ? ofFeedForward(trace, part, row) : ofAttention(trace, part, row), `${part}.output`);
+      const add = line(false, 'add', 'the row plus what the sublayer made', `${part}.residual`);
+      return trace.isPreNorm ? [norm, sublayer, add] : [sublayer, add, norm];
+    }),
+  ];
+}
+
+function ofNorm(trace, name, row) {
+  const [mean, variance] = ['mean', 'variance'].map((kind) => trace.get(`${name}.${kind}`).numbers[row]);
+  return `mean ${shortDigits(mean, 2)} → 0, deviation ${shortDigits(Math.sqrt(variance), 2)} → 1`;
+}
+
+function ofFeedForward(trace, part, row) {
+  const inner = rowOf(trace.get(`${part}.activated`), row);
+  const zeros = meanOf(inner.map((number) => Number(number === 0)));
+  return `${trace.axes.d_model.length} → ${inner.length} → ${trace.axes.d_model.length}${zeros ? `; ${percent(zeros)} of the ${inner.length} are 0` : ''}`;
+}
+
+/** The token with the largest weight, as a mean of the heads. */
+function ofAttention(trace, part, row) {
+  const weights = trace.get(`${part}.weights`);
+  const [heads, , keys] = weights.shape;
+  const means = range(keys).map((key) => meanOf(range(heads).map((head) => at(weights, [head, row, key]))));
+  const best = indexOfLargest(means);
+  const token = quoted(trace.axes[weights.axes[2]].labels[best]);
+  return `${percent(means[best])} on ${token}, ${part.endsWith('cross') ? 'source token' : 'read in step'} ${best}`;
+}
+
+function draw(app, lines) {
+  const isNarrow = roomOf(app) < 640;
+  const [high, left, down] = isNarrow ? [70, WORDS, 36] : [44, NUMBERS, 4];
+  const y = (i) => 8 + i * high;
+  const strips = lines.map(({ numbers }, i) => strip(app, left, y(i) + down, numbers));
+  const bottom = y(lines.length - 1) + 12;
+  return image(
+    Math.max(...strips.map((each) => Number(each.dataset.end)), WORDS + (isNarrow ? 270 : 320)),
+    y(lines.length),
+    lines.map(({ title, fact }) => `${title}: ${fact}`).join('; '),
+    svg('path.story-stream', { d: `M${STREAM} ${y(0) + 12} V${bottom}` }),
+    lines.map(({ isBranch, title, fact }, i) => {
+      const here = y(i) + 12;
+      const [isFirst, isLast] = [i - 1, i + 1].map((other) => isBranch && !lines[other]?.isBranch);
+      return svg(
+        'g.story-line',
+        isFirst ? svg('path.story-stream', { d: `M${STREAM} ${here - high + 6} C${STREAM} ${here} ${BRANCH} ${here - high} ${BRANCH} ${here}` }) : null,
+        isBranch && !isLast ? svg('path.story-stream', { d: `M${BRANCH} ${here} V${here + high}` }) : null,
+        isLast ? svg('path.story-stream', { d: `M${BRANCH} ${here} C${BRANCH} ${here + high} ${STREAM} ${here + 6} ${STREAM + 7} ${here + high}` }) : null,
+        svg(isBranch ? 'rect' : 'circle', isBranch ? { x: BRANCH - 7, y: here - 7, width: 14, height: 14, rx: 4 } : { cx: STREAM, cy: here, r: 7 }),
+        title === 'add' ? svg('text', { x: STREAM, y: here + 4, 'text-anchor': 'middle' }, '+') : null,
+        svg('text.strong', { x: WORDS, y: here + 1 }, title),
+        label(WORDS, here + 17, fact),
+        strips[i],
+      );
+    }),
+  );
+}
