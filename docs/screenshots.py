@@ -1,4 +1,7 @@
-"""The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run` (Chromium, playwright, pillow)."""
+"""The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run`.
+
+It needs Chromium, playwright and pillow.
+"""
 
 from __future__ import annotations
 

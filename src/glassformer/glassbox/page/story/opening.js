@@ -31,7 +31,7 @@ export const opening = {
       kind: `first ${(scene.player?.isPlaying ?? scene.isNew) ? '' : 'told'}`,
       words: [
         el('span', introOf(app)),
-        el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open'), { class: 'link', data: { key: 'why' } })),
+        el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } })),
         ...[...warnings, wrongOf(app)].filter(Boolean).map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
@@ -53,11 +53,14 @@ const cannotRead = (app) => !app.base.stepOf.has('copy_scores') && crossOf(app.b
 
 const introOf = (app) => (isEdited(app) ? [without(app), ' '] : 'The encoder reads the text at once; the decoder writes the answer, one token a step. ');
 
+/** Whether no layer changes what the first one said, in any step. */
+const isEarly = (trace) => predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, row) => !changeIn(trace, row));
+
 /** Where a layer changes what the ones before it said, in a sentence; otherwise that none does. */
 function surpriseOf({ trace, row }) {
   const change = changeIn(trace, row);
   if (!change && trace.layers('decoder') === 1) return 'Its decoder has one layer.';
-  if (!change) return trace.tokens.target_out.every((_, i) => !changeIn(trace, i)) && predictionsOf(trace).length > 1 ? 'No surprise: all layers agree.' : '';
+  if (!change) return isEarly(trace) ? 'No surprise: all layers agree.' : '';
   const { layer, before } = change;
   const token = trace.tokens.target_out[row];
   const isAll = predictionsOf(trace).slice(0, layer).every((rows) => rows[row].top[0][0] === before[0]);
@@ -93,8 +96,7 @@ function wordsOf(app) {
     return trace.layers('decoder') > 1
       ? `${before}the model says ${quoted(token)}. What each layer would have said is not in this page: the vocabulary is large.`
       : `${before}the model says ${quoted(token)}. Its decoder has one layer, so no layer changes what another one said.`;
-  const isEarly = trace.tokens.target_out.every((_, i) => !changeIn(trace, i));
-  return isEarly
+  return isEarly(trace)
     ? `No surprise: the first layer of the decoder says what the last one says, in each of the ${trace.tokens.target_out.length} steps of this answer.`
     : `${before}no layer changes what the first one said: ${quoted(token)}.`;
 }

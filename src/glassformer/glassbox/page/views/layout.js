@@ -98,15 +98,11 @@ export function layOut(trace, { width, height: most, row, column, isMap = false 
       bus: (layer) => margin + lanes - (layer + 0.5) * (strand + 3),
     }; // prettier-ignore
   }
-  const wanted = [one, other].map((widths) => Math.min(sum(widths) * 1.5, sum(widths) * (WIDEST / Math.max(...widths))));
-  const share = Math.min(sum(one), Math.max(room * 0.4, room - sum(other)));
-  const spread = Math.max(1, Math.min(1.5, room / sum(wanted)));
   const isTight = sum(one) + sum(other) > room;
-  const first = isTight ? share : Math.max(sum(one), Math.min(wanted[0] * spread, room * (sum(one) / (sum(one) + sum(other)))));
+  const first = isTight ? Math.min(sum(one), Math.max(room * 0.4, room - sum(other))) : (room * sum(one)) / (sum(one) + sum(other));
   const encoder = stack(left, one, first, column, size, { left: () => 0, top: top + 12, bottom, stages: stages[0] });
   const decoder = stack(right, other, room - (encoder.right - encoder.left), row, size, { left: () => 0, top, bottom, stages: stages[1] });
-  const whole = encoder.right + bus + decoder.right;
-  const begin = (width - whole) / 2;
+  const begin = (width - encoder.right - bus - decoder.right) / 2;
   const shift = (each, by) => ({ ...each, x: (i) => each.x(i) + by, left: each.left + by, right: each.right + by });
   const edge = begin + encoder.right;
   return {
@@ -123,29 +119,19 @@ export const isTall = (width, height) => width < 700 || (width < 1000 && height 
 
 /** A path through points, with round corners of these radii. */
 export function rounded(points, radii) {
-  const unit = ([x, y], [toX, toY]) => {
+  const toward = ([x, y], [toX, toY], most) => {
     const length = Math.hypot(toX - x, toY - y) || 1;
-    return [(toX - x) / length, (toY - y) / length, length];
+    const r = Math.max(0, Math.min(most, length / 2));
+    return fixed([x + ((toX - x) * r) / length, y + ((toY - y) * r) / length]);
   };
-  return points
-    .map((point, i) => {
-      if (i === 0) return `M${fixed(point)}`;
-      if (i === points.length - 1) return `L${fixed(point)}`;
-      const [[backX, backY, back], [onX, onY, on]] = [unit(point, points[i - 1]), unit(point, points[i + 1])];
-      const r = Math.max(0, Math.min(radii[i - 1], back / 2, on / 2));
-      return `L${fixed([point[0] + backX * r, point[1] + backY * r])}Q${fixed(point)} ${fixed([point[0] + onX * r, point[1] + onY * r])}`;
-    })
-    .join('');
+  const corner = (point, i) => `L${toward(point, points[i], radii[i])}Q${fixed(point)} ${toward(point, points[i + 2], radii[i])}`;
+  return `M${fixed(points[0])}${points.slice(1, -1).map(corner).join('')}L${fixed(points.at(-1))}`;
 }
 
 const fixed = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
 
 /** The strands of a cable: how far each is from its middle, in the order of the weights given. */
 export function strands(weights, width) {
-  const whole = sum(weights) * width;
-  let at = whole / 2;
-  return weights.map((weight) => {
-    at -= weight * width;
-    return at + (weight * width) / 2;
-  });
+  let at = (sum(weights) * width) / 2;
+  return weights.map((weight) => (at -= weight * width) + (weight * width) / 2);
 }

@@ -16,12 +16,13 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
   const pace = isQuick ? QUICK : 1;
   const frames = [];
   const add = (time, row, level, end = -1, kind = 'quick') => frames.push({ state: { lit: encoder, row, level, end }, time: time * pace, kind });
-  range(encoder + 1).forEach((lit) => frames.push({ state: { lit, row: -1, level: 0, end: -1 }, time: ((lit ? ENCODER : 350) / (lit ? encoder : 1)) * pace, kind: 'slow' }));
+  range(encoder + 1).forEach((lit) => frames.push({ state: { lit, row: -1, level: 0, end: -1 }, time: (lit ? ENCODER / encoder : 350) * pace, kind: 'slow' }));
   range(halt).forEach((row) => {
     if (row) add(Math.min(150, Math.max(34, WRITING / halt)), row, decoder + 1);
-    else range(decoder + 2).forEach((level) => add((level > decoder ? 350 : FIRST / decoder), 0, level, -1, 'slow'));
+    else range(decoder + 2).forEach((level) => add(level > decoder ? 350 : FIRST / decoder, 0, level, -1, 'slow'));
   });
-  range(decoder + 2).forEach((level) => add((level % 3 || !layers.includes(level / 3 - 1) ? HALT : HALT + LAYER) * (layers.length ? 1 : 0.5), halt, level, -1, 'slow'));
+  const isSaid = (level) => layers.includes(level / 3 - 1);
+  range(decoder + 2).forEach((level) => add((HALT + (isSaid(level) ? LAYER : 0)) * (layers.length ? 1 : 0.5), halt, level, -1, 'slow'));
   frames.at(-1).time = 1200 * pace;
   const left = rows - halt - 1;
   range(left).forEach((i) => add(Math.min(120, REST / left), halt, decoder + 1, halt + i + 1));
@@ -29,10 +30,9 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
 }
 
 export class Player {
-  /** @param {ReturnType<framesOf>} frames  @param {(frame: object, isJump: boolean) => void} show  @param {() => void} onEnd */
-  constructor(frames, show = () => {}, onEnd = () => {}) {
-    Object.assign(this, { frames, show, onEnd, shown: -1, request: 0 });
-    this.starts = [];
+  /** @param {ReturnType<framesOf>} frames  @param {(frame: object) => void} show */
+  constructor(frames, show = () => {}) {
+    Object.assign(this, { frames, show, request: 0, starts: [] });
     this.length = frames.reduce((at, { time }) => (this.starts.push(at), at + time), 0);
   }
 
@@ -42,16 +42,14 @@ export class Player {
 
   play() {
     const began = performance.now();
+    let shown = -1;
     const draw = (now) => {
-      const time = now - began;
-      while (this.shown + 1 < this.frames.length && this.starts[this.shown + 1] <= time) this.shown += 1;
-      if (this.shown !== this.drawn) this.show(this.frames[this.shown], false);
-      this.drawn = this.shown;
-      this.request = this.shown + 1 < this.frames.length ? requestAnimationFrame(draw) : 0;
-      if (!this.request) this.onEnd();
+      const before = shown;
+      while (this.starts[shown + 1] <= now - began) shown += 1;
+      if (shown !== before) this.show(this.frames[shown]);
+      this.request = shown + 1 < this.frames.length ? requestAnimationFrame(draw) : 0;
     };
     this.stop();
-    this.shown = this.drawn = -1;
     this.request = requestAnimationFrame(draw);
   }
 
