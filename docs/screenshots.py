@@ -63,6 +63,10 @@ def take(browser: Any, url: str, shot: Shot) -> None:
     path = IMAGES / f"{shot.name}.png"
     (page.locator(shot.only) if shot.only else page).screenshot(path=path)
     page.close()
+    reduce_colors(path)
+
+
+def reduce_colors(path: Path) -> None:
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
@@ -77,6 +81,7 @@ def save_figure(browser: Any, url: str) -> None:
             page.click(f"[data-key='poster-{kind}']")
         download.value.save_as(IMAGES / f"figure-1.{kind.lower()}")
     page.close()
+    reduce_colors(IMAGES / "figure-1.png")
 
 
 def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:
