@@ -32,7 +32,7 @@ export function poster(figure, { frames, starts, length }, words, isMoving) {
     figure.show(state, true);
     if (figure.step !== before) {
       note(before, time, 0);
-      if (kind === 'quick') for (const each of figure.step.querySelectorAll('.own, .odds')) each.remove(); // not seen in the time that it has
+      if (isMoving && kind === 'quick') for (const each of figure.step.querySelectorAll('.own, .odds')) each.remove(); // not seen in the time that it has
       note(figure.step, time, 1);
     }
     for (const [element, , now = ''] of [...figure.parts, ...figure.stepParts])
