@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,6 +73,10 @@ def train(
         _finish(reporter, planned, device)
         source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
         reporter.print("next:")
+        if members > 1:  # trained again: the settings of members cannot change when they are resumed
+            again[again.index("--resume")] = f"--recipe={planned.directory.recipe}"
+            again[again.index("--out") + 1] = f"{out}-2"
+            finished = replace(finished, step=finished.step // members)
         reporter.command(next_command(finished, planned.settings.training, shlex.join(again), source))
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
 from glassformer.inference.allowed import UNMATCHED, Constraint
-from glassformer.inference.confidence import has_probability
+from glassformer.inference.beam_confidence import beam_confidence
+from glassformer.inference.confidence import has_confidence
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.inference.engines.memory import check_search_fits
-from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Hypothesis
 from glassformer.settings import DecodingSettings
@@ -36,10 +36,10 @@ class Translation:
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer was cut off at `max_new_tokens`. `unknown` lists what the source vocabulary did
     not have in the text, `unlike` says how the text is unlike all that the model was trained on ("": it is not, or the
-    model file does not say). `alternatives` are the other answers of an n-best search. `probability` is the calibrated
+    model file does not say). `alternatives` are the other answers of an n-best search. `confidence` is the calibrated
     probability that the answer is right (`inference.confidence`); None: it is not known. `left_out` says why a job left
     the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), with
-    `source_tokens`, if a job was to align them. The JSON has what is there of these and of `probability`.
+    `source_tokens`, if a job was to align them. The JSON has what is there of these and of `confidence`.
     """
 
     text: str
@@ -51,15 +51,15 @@ class Translation:
     unknown: tuple[str, ...] = ()
     unlike: str = ""
     alternatives: tuple[Translation, ...] = ()
-    probability: float | None = None
+    confidence: float | None = None
     left_out: str = ""
     source_tokens: tuple[str, ...] = ()
     alignment: tuple[tuple[int, int], ...] = ()
 
     @property
     def held_back(self) -> bool:
-        """Whether the answer was left out because it is too uncertain: it has a probability."""
-        return bool(self.left_out) and self.probability is not None
+        """Whether the answer was left out because it is too uncertain: it has a confidence."""
+        return bool(self.left_out) and self.confidence is not None
 
     @property
     def from_lexicon(self) -> bool:
@@ -69,7 +69,7 @@ class Translation:
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
         optional = {
-            "probability": self.probability,
+            "confidence": self.confidence,
             "left_out": self.left_out,
             "from_lexicon": self.from_lexicon or None,
             "source_tokens": list(self.source_tokens),
@@ -242,7 +242,7 @@ class Translator:
         unk_id = self.source_tokenizer.vocabulary.unk_id
         calibration = self.model_file.calibration
         is_free = self.n_models == 1 + len(self.model_file.members) and prefixes is None and constraint is None
-        if not (is_free and has_probability(calibration, decoding)):
+        if not (is_free and has_confidence(calibration, decoding)):
             calibration = None
 
         def keep(answers: Mapping[int, list[Hypothesis]]) -> None:
@@ -251,13 +251,12 @@ class Translator:
                 if i in unmatched:
                     results[row] = replace(EMPTY, left_out=UNMATCHED)
                     continue
-                about: dict[str, Any] = {"unlike": self.model_file.unlike(source)}
-                if unk_id in source:
-                    about["unknown"] = tuple(self.source_tokenizer.unknown(texts[row]))
+                unknown = tuple(self.source_tokenizer.unknown(texts[row])) if unk_id in source else ()
+                about: dict[str, Any] = {"unknown": unknown, "unlike": self.model_file.unlike(source, unknown)}
                 if calibration is not None:
                     scores = [answer.score for answer in (best, *further)]
                     limit = 1.0 if best.finished and not about["unlike"] else calibration.unusual_limit
-                    about["probability"] = probability(calibration.weights, scores, limit)
+                    about["confidence"] = beam_confidence(calibration.weights, scores, limit)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, further)), **about)
             if progress:
                 progress(len(answers))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glassformer.training.events import (
+        Decaying,
         Event,
         Finished,
         Progress,
+        Raced,
         Restored,
         Saved,
         Skipped,
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from glassformer.training.loop import Run
 
 __all__ = [
+    "Decaying",
     "Event",
     "Finished",
     "Progress",
+    "Raced",
     "Restored",
     "Run",
     "Saved",

@@ -18,7 +18,7 @@ from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
 
-COUNTS = "[each.dataset.kind, Number(each.querySelector('span').textContent)]"
+COUNTS = "[each.dataset.kind, Number(each.querySelector('h2').textContent.split(': ').at(-1))]"
 SET = """const input = document.querySelector(`[data-key='${given[0]}']`);
 input.value = given[1]; input.dispatchEvent(new Event('input')); input.dispatchEvent(new Event('change'));"""
 BARS = """[...document.querySelectorAll('.distribution li')].map((each) => [Number(each.dataset.token),
@@ -122,7 +122,7 @@ WRONG = (
 def test_errors_are_counted_by_kind_commonest_first(window: Any, trace: Trace) -> None:
     examples = [WrongAnswer("abc", gold, answer, -1.0) for gold, answer, _ in WRONG]
     window.open(replace(trace, errors=Errors(100, 20, examples)), "errors")
-    kinds = window.all(".kinds-of-errors li", COUNTS)
+    kinds = window.all("#panel [data-kind]", COUNTS)
     assert dict(kinds) == Counter(kind for _, _, kind in WRONG)
     counts = [count for _, count in kinds]
     assert counts == sorted(counts, reverse=True)
@@ -148,7 +148,7 @@ def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, wi
     source = "abcdefg"  # characters that this model knows
     examples = [WrongAnswer(source, gold, answer, -1.0) for gold, answer, _ in PROSE]
     window.open(replace(trace, errors=Errors(100, len(PROSE), examples)), "errors")
-    kinds = window.all(".kinds-of-errors li", COUNTS)
+    kinds = window.all("#panel [data-kind]", COUNTS)
     assert dict(kinds) == {kind: 1 for _, _, kind in PROSE}
     row = "section[aria-label='one word was replaced'] tbody tr"
     assert window.text(f"{row} td:nth-child(1)") == source

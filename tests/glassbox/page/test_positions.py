@@ -21,7 +21,7 @@ def read(window: Any, table: str, which: int, cell: tuple[int, int]) -> str:
     picture = window.page.locator(f"[data-table='{table}'] .heatmap").nth(which)
     picture.scroll_into_view_if_needed()
     plot, box = picture.locator(".ground").bounding_box(), picture.locator(".heat").first
-    rows, columns = (int(box.get_attribute(f"data-{name}")) for name in ("rows", "columns"))
+    columns, rows = map(int, box.get_attribute("viewBox").split()[2:])
     x, y = ((cell[1] + 0.5) * plot["width"] / columns, (cell[0] + 0.5) * plot["height"] / rows)
     window.page.mouse.move(plot["x"] + x, plot["y"] + y)
     return str(window.page.locator(f"[data-table='{table}'] .heatmap-box output").nth(which).inner_text())

@@ -1,6 +1,6 @@
 /** Alignment: cross-attention and occlusion; attention alone is not an explanation. */
 
-import { button, choices, el, range, section } from 'glassbox/core/dom.js';
+import { choices, el, range, section } from 'glassbox/core/dom.js';
 import { canMeasure, measure } from 'glassbox/model/evidence.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { visible } from 'glassbox/model/trace.js';
@@ -14,15 +14,11 @@ const WORDS = {
 
 export function alignment(app) {
   const { trace } = app;
-  if (!trace.evidence && canMeasure(trace)) measure(trace);
+  if ((!trace.evidence || trace.evidence.before_edits) && canMeasure(trace)) measure(trace);
   const { evidence } = trace;
   if (!evidence) return el('p.hint', `The alignment is not available: ${whyAbsent(app)}`);
   const shown = app.state.evidence;
   const kinds = shown === 'all' ? Object.keys(WORDS) : [shown];
-  const again = () => {
-    measure(trace);
-    app.notify();
-  };
   return [
     el(
       'p.lead',
@@ -30,13 +26,7 @@ export function alignment(app) {
         'Attention weights alone are not an explanation: do not trust them where the measures disagree.',
     ),
     choices('evidence', { all: 'all', attention: 'attention', occlusion: 'occlusion' }, shown, (chosen) => app.set({ evidence: chosen })),
-    evidence.before_edits
-      ? el(
-          'p.row',
-          el('span.badge.gray', 'computed before the edits'),
-          app.base.hasWeights ? button('recompute attention and occlusion', again, { data: { key: 'measure' } }) : null,
-        )
-      : null,
+    evidence.before_edits ? el('p.hint', 'Of the text and the model before the edits.') : null,
     kinds.map((kind) => one(app, kind)),
   ];
 }

@@ -50,7 +50,7 @@ function steps(app) {
   ];
 }
 
-/** The entropy of the row: 0 for one key with weight 1, ln n for n equal weights. */
+/** The sum of the row, and its entropy: 0 for one key with weight 1, ln n for n equal weights. */
 function facts(app, name, row) {
   const weights = headOf(app.trace.get(name), app.state.head);
   const entropy = digits(entropies(weights)[row]);

@@ -42,28 +42,11 @@ export function errors(app) {
       total < found.wrong ? ` The trace has ${grouped(total)} of them.` : null,
     ),
     first ? el('p.then', el('strong', capital(first[0])), ` in ${grouped(first[1].length)} of ${grouped(total)}.`) : null,
-    groups.length > 1 ? kinds(groups, total) : null,
-    groups.map(([name, members], i) => group(app, name, members, i, isProse)),
+    groups.map(([name, members]) => group(app, name, members, isProse)),
   ];
 }
 
 const capital = (text) => sentence(text).slice(0, -1);
-
-/** All kinds with their counts as bars; a link leads to the examples. */
-const kinds = (groups, total) =>
-  el(
-    'ul.bars.kinds-of-errors',
-    groups.map(([name, members], i) => {
-      const show = () => document.getElementById(`errors-${i}`).scrollIntoView();
-      return el(
-        'li',
-        { data: { kind: name } },
-        button(name, show, { class: 'link', data: { key: `errors-${i}` } }),
-        el('i', { style: { '--fraction': `${(members.length / total) * 100}%` } }),
-        el('span', grouped(members.length)),
-      );
-    }),
-  );
 
 /** The kind of error, from the texts alone. */
 function groupOf(app, { source, parts }, isProse) {
@@ -98,7 +81,7 @@ function marked(parts, side, isProse) {
   );
 }
 
-function group(app, name, examples, i, isProse) {
+function group(app, name, examples, isProse) {
   const columns = ['source', 'gold', 'answer', 'log-probability', 'look inside'];
   const lines = examples.slice(0, LISTED).map((example) => {
     const source = bdi(isProse ? example.source : withSpaces(example.source));
@@ -108,7 +91,7 @@ function group(app, name, examples, i, isProse) {
   return section(
     name,
     `${capital(name)}: ${grouped(examples.length)}`,
-    { id: `errors-${i}` },
+    { data: { kind: name } },
     wide(table('', columns, lines, { class: isProse ? 'prose' : null })),
     examples.length > LISTED ? el('p.size', `the first ${LISTED} of ${grouped(examples.length)}`) : null,
   );

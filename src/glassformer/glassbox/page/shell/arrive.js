@@ -40,7 +40,7 @@ export async function arrive(app, address, draw) {
     if (!edited) words = [];
     if (turn !== app.turn) return;
   }
-  Object.assign(app, { base, edited, words, made: words, busy: '' });
+  Object.assign(app, { base, edited, words, made: words, busy: '', typed: null });
   app.state = { ...app.defaults, tensor: null, cell: null, panel, ...state };
   if (!edited) app.state.compare = 'after';
   checkState(app, problems);

@@ -27,8 +27,9 @@ export const bar = (app, form) => [
 ];
 
 /** The models of a server that has several. */
-function modelChoice({ server: { model, names }, state }) {
-  const open = (name) => location.assign(`?model=${encodeURIComponent(name)}#${state.panel}`);
+function modelChoice(app) {
+  const { model, names } = app.server;
+  const open = (name) => location.assign(`?model=${encodeURIComponent(name)}#${app.state.panel}`);
   return names.length > 1 ? select('model', names.map((name) => [name, name]), model.name, open) : null;
 }
 
