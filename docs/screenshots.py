@@ -38,7 +38,7 @@ SHOTS = (
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
     Shot("scores", "attention?row=1", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
-    Shot("weights", "attention?rows=all", ("[data-key='depth-formula']",), "[data-stage='decoder.2.cross.weights']", height=600),
+    Shot("weights", "attention?rows=all", ("[data-key='depth-formula']",), "[data-stage$='cross.weights']", height=600),
     Shot("heads", "heads", (), "[aria-label='cross-attention']", height=520),
     Shot("norm", "norm?part=decoder.2.feed_forward&row=5", only="[aria-label='layer norm of one position']"),
     Shot("logits", "logits?row=5"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from dataclasses import replace
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -204,12 +206,10 @@ def test_parts_of_the_figure_open_what_they_show(window: Any, trace: Trace) -> N
     window.page.wait_for_selector(".paper")
     window.run(PRESS, ".strand[data-line='decoder.1.cross']")
     assert window.text("h1") == "Attention"
-    assert "decoder layer 1, cross-attention" in window.text("#inspector")
+    assert "decoder layer 2 of 2, cross-attention" in window.text("#inspector")
     window.page.go_back()
     window.page.wait_for_selector(".paper")
-    window.run(
-        "document.querySelector(\".out[data-step='1']\").dispatchEvent(new MouseEvent('click', { bubbles: true }))"
-    )
+    window.run(PRESS, ".out[data-step='1']")
     assert window.all(".paper .out.here", "each.dataset.step") == ["1"]
     window.page.focus("[data-key='scrub']")
     window.page.keyboard.press("ArrowLeft")
@@ -241,6 +241,23 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
     window.press("close-band")
     assert window.run("return document.activeElement.dataset.key") == "band-encoder.0.feed_forward"
+
+
+def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised: Trace) -> None:
+    window.open(surprised, "story")
+    picture = ElementTree.fromstring(window.saved("[data-key='poster-SVG']"))
+    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    for tokens in (surprised.tokens.source, surprised.tokens.target_in, surprised.tokens.target_out):
+        assert {token.text.replace(" ", "␣") for token in tokens} <= set(texts)
+    style = "".join(each.text or "" for each in picture.iter(f"{SVG}style"))
+    played = {name for each in picture.iter() for name in each.get("class", "").split() if re.fullmatch(r"k\d+", name)}
+    assert len(played) > len(surprised.tokens.target_out)
+    assert all(f"@keyframes {name}{{" in style for name in played)
+    assert "prefers-reduced-motion" in style
+    assert all(f"{name}:" in style for name in re.findall(r"var\((--[\w-]+)\)", style))  # it has its colors
+    with window.page.expect_download() as download:
+        window.press("poster-PNG")
+    assert struct.unpack(">II", Path(download.value.path()).read_bytes()[16:24]) == (1200, 630)
 
 
 def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:
