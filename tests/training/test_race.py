@@ -14,7 +14,7 @@ from glassformer.planning.plan import plan
 from glassformer.planning.recipes.overrides import read_recipe
 from glassformer.planning.summary import summary_of
 from glassformer.settings import Settings
-from glassformer.training import Raced, Run, Started, Stopped
+from glassformer.training import Raced, Racing, Run, Started, Stopped
 from glassformer.training.events import RacedCandidate
 from glassformer.training.race import ranked
 from glassformer.training.train import train
@@ -64,7 +64,9 @@ def test_the_candidates_are_planned_and_named(tmp_path):
 
 def test_the_winner_goes_on_as_if_it_had_been_alone(raced, tmp_path):
     run, events = raced
-    result = events[0]
+    *turns, result, _started = events[:10]
+    assert [turn.step for turn in turns if isinstance(turn, Racing)] == [2, 2, 4, 4, 6, 6, 8, 8]
+    assert {turn.steps for turn in turns} == {8}
     assert isinstance(result, Raced)
     winner = result.left[0] == "characters with copying"
     assert [candidate.step for candidate in result.candidates] == [8, 8]
@@ -81,19 +83,19 @@ def test_the_result_is_in_recipe_and_history(raced):
     run, events = raced
     recipe = run.directory.recipe.read_text("utf-8")
     assert Settings(**read_recipe(run.directory.recipe)) == run.settings
-    assert f"# race, {events[0]}\n" in recipe
+    assert f"# race, {events[8]}\n" in recipe
     history = [json.loads(line) for line in run.directory.history.read_text("utf-8").splitlines()]
-    assert [line["event"] for line in history[:2]] == ["raced", "started"]
-    assert history[0]["candidates"][0].keys() == {"name", "step", "loss", "exact_match", "answers"}
+    assert [line["event"] for line in history[7:10]] == ["racing", "raced", "started"]
+    assert history[8]["candidates"][0].keys() == {"name", "step", "loss", "exact_match", "answers"}
 
 
 def test_a_run_that_is_stopped_in_its_race_races_again_with_the_same_result(raced, tmp_path):
     run = train(PAIRS, out=tmp_path / "run", overrides=SHORT, device="cpu")
     run.stop()
-    assert [type(event) for event in run] == [Stopped]
+    assert [type(event) for event in run] == [Racing, Stopped]
     again = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
     events = until(again, Started)
-    assert str(events[0]) == str(raced[1][0])
+    assert str(events[8]) == str(raced[1][8])
     assert all(map(torch.equal, weight_list(again), weight_list(raced[0])))
     assert again.settings == raced[0].settings
 

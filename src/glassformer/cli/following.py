@@ -42,6 +42,9 @@ def follow(
             if log is not None:
                 log(event)
             match event:
+                case events.Racing():
+                    text = f"race · {clock(event.seconds)} · {event.name}: step {event.step:,}/{event.steps:,}"
+                    line.update(task, description=text)
                 case events.Raced():
                     reporter.print(f"race, {event}")
                 case events.Started():

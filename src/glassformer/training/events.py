@@ -112,6 +112,14 @@ class RacedCandidate:
 
 
 @dataclass(frozen=True)
+class Racing(Event):
+    """A candidate of the race before a run has made `step` of the `steps` of a round."""
+
+    name: str
+    steps: int
+
+
+@dataclass(frozen=True)
 class Raced(Event):
     """A round of the race before a run: the candidates in it, the best first, and the names of those that go on."""
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.planning.plan import Plan
-from glassformer.training.events import Raced, RacedCandidate
+from glassformer.training.events import Raced, RacedCandidate, Racing
 from glassformer.training.update import first_updater
 from glassformer.training.validation import Validator
 
@@ -30,16 +30,18 @@ class Contender:
 
     def __init__(self, name: str, planned: Plan, device: torch.device) -> None:
         self.name, self.planned = name, planned
-        self.updater = first_updater(planned, device)
+        self.updater, training = first_updater(planned, device), planned.settings.training
+        n_steps = min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps)
+        self.steps_a_turn = math.ceil(n_steps / TURNS)
         self.validator = Validator(planned.prepared, self.updater.computation)
         self._states = self._random_states()
 
-    def take_turn(self) -> None:
+    def take_turn(self, is_stopping: Callable[[], bool]) -> None:
         """Make some updates."""
         self.restore_random_states()
-        training = self.planned.settings.training
-        n_steps = math.ceil(min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps) / TURNS)
-        for batches in islice(self.updater.batches(), n_steps):
+        for batches in islice(self.updater.batches(), self.steps_a_turn):
+            if is_stopping():
+                break
             self.updater.update(batches)
         self._states = self._random_states()
 
@@ -65,16 +67,20 @@ class Contender:
 
 def race(
     left: Sequence[Contender], max_minutes: float | None, is_stopping: Callable[[], bool]
-) -> Generator[Raced, None, tuple[Contender | None, str]]:
-    """Yield the result of each round; return the winner and the last result, or None as soon as `is_stopping`.
+) -> Generator[Racing | Raced, None, tuple[Contender | None, str]]:
+    """Yield each turn and the result of each round; return the winner and the last result.
 
-    A race is decided early where `max_minutes` of the training are few.
+    The winner is None as soon as `is_stopping`. A race is decided early where `max_minutes` of the training are few.
     """
     began, limit = time.perf_counter(), PART_OF_TIME * 60 * (max_minutes or math.inf)
+    n_rounds = 0
     while len(left) > 1:
+        n_rounds += 1
         for _ in range(TURNS):
             for contender in left:
-                contender.take_turn()
+                contender.take_turn(is_stopping)
+                step, n_steps = contender.updater.position.step, TURNS * contender.steps_a_turn * n_rounds
+                yield Racing(step, time.perf_counter() - began, contender.name, n_steps)
                 if is_stopping():
                     return None, ""
             if time.perf_counter() - began > limit:
