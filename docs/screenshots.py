@@ -1,4 +1,7 @@
-"""The pictures of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run` (Chromium, playwright, pillow)."""
+"""The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run`.
+
+It needs Chromium, playwright and pillow.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from glassformer.glassbox.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
 COLORS = 160
+SURPRISE = "2111-09-13"  # where the last layer changes what the ones before it say
 
 
 class Shot(NamedTuple):
@@ -31,17 +35,10 @@ class Shot(NamedTuple):
 
 CELL = "[data-stage='decoder.2.cross.scores'] td[data-cell='0,1,7']"
 SHOTS = (
-    Shot("story", "story", height=880),
     Shot("tokens", "tokens"),
     Shot("positions", "embedding", ("[data-key='depth-words']",), "[data-stage='source.positions']"),
     Shot("scores", "attention?row=1", ("[data-key='head-0']", CELL), "[data-stage$='cross.scores']"),
-    Shot(
-        "weights",
-        "attention?rows=all",
-        ("[data-key='depth-formula']",),
-        "[data-stage='decoder.2.cross.weights']",
-        height=600,
-    ),
+    Shot("weights", "attention?rows=all", ("[data-key='depth-formula']",), "[data-stage$='cross.weights']", height=600),
     Shot("heads", "heads", (), "[aria-label='cross-attention']", height=520),
     Shot("norm", "norm?part=decoder.2.feed_forward&row=5", only="[aria-label='layer norm of one position']"),
     Shot("logits", "logits?row=5"),
@@ -66,9 +63,25 @@ def take(browser: Any, url: str, shot: Shot) -> None:
     path = IMAGES / f"{shot.name}.png"
     (page.locator(shot.only) if shot.only else page).screenshot(path=path)
     page.close()
+    reduce_colors(path)
+
+
+def reduce_colors(path: Path) -> None:
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
+
+
+def save_figure(browser: Any, url: str) -> None:
+    """The first screen as the page itself saves it: moving, and as one picture."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page.goto(f"{url}#story")
+    for kind in ("SVG", "PNG"):
+        with page.expect_download() as download:
+            page.click(f"[data-key='poster-{kind}']")
+        download.value.save_as(IMAGES / f"figure-1.{kind.lower()}")
+    page.close()
+    reduce_colors(IMAGES / "figure-1.png")
 
 
 def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:
@@ -79,6 +92,8 @@ def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> N
         browser = running.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
         for shot in SHOTS:
             take(browser, report.path.as_uri(), shot)
+        surprise = write_report(explain(run, SURPRISE, weights=True), Path(folder) / "surprise.html")
+        save_figure(browser, surprise.path.as_uri())
         browser.close()
 
 

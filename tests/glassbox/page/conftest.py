@@ -46,6 +46,9 @@ OPEN = """(name) => {
 """Click the tab of a panel, after the button of its group where that is folded."""
 
 
+PRESS = "document.querySelector(given).dispatchEvent(new MouseEvent('click', { bubbles: true }))"
+"""A press of a part of a picture."""
+
 ARRIVE = """(hash) => {
   document.querySelector('dialog')?.close();
   delete document.documentElement.dataset.light;

@@ -16,6 +16,7 @@ from glassformer.text import learn_both
 from glassformer.text.inputs import compose, inputs_of
 from tests.browser import seen_before_reading
 from tests.glassbox.conftest import make_model
+from tests.glassbox.page.conftest import PRESS
 
 pytestmark = pytest.mark.browser
 
@@ -39,8 +40,7 @@ def test_a_typed_text_gives_what_python_gives(window: Any, kind: str) -> None:
         expected = explain(model, text, num_beams=3)
         window.ask(text)
         assert window.text("dd .output") == (expected.translation or "(empty)")
-        shown = window.text("[data-flow='tokens-source']").removeprefix("source").strip()
-        assert shown.replace("␣", " ") == text  # of bytes too
+        assert text in window.text("dl.answer")
         assert len(window.all("[data-node]", "each")) == len(expected.search.beam.nodes)
         assert window.checks()[1] == 0
     window.panel("alignment")
@@ -200,58 +200,28 @@ def test_exactly_one_block_of_the_map_is_lit_and_it_is_that_of_the_panel(window:
     for name in window.panels:
         window.panel(name)
         lit[name] = window.all("#map [aria-current]", "each.dataset.flow")
-    assert lit["attention"] == ["main-decoder.1.cross"]
+    assert lit["attention"] == ["band-decoder.1.cross"]
     assert lit["tokens"] == ["tokens-source"]
     assert lit["embedding"] == ["embedding-source"]
     assert lit["logits"] == ["logits"]
     assert lit["search"] == ["output"]
     assert lit["heads"] == lit["space"] == lit["training"] == lit["errors"] == lit["whatif"] == []
     assert all(len(blocks) <= 1 for blocks in lit.values())
-    for key in window.all("#map button.block", "each.dataset.key"):
-        window.press(key)
-        assert len(window.all("#map [aria-current]", "each")) == 1, key
+    for key in window.all("#map [data-flow]", "each.dataset.flow"):
+        window.run(PRESS, f"#map [data-flow='{key}']")
+        assert len(window.all("#map [aria-current]", "each.dataset.flow")) == 1, key
 
 
 def test_the_map_has_the_data_of_the_selected_row(window: Any, trace: Trace) -> None:
     window.open(trace, "logits")
     window.press("row-1")
     _, text, probability = trace.predictions["logits"][1].top[0]
-    block = window.text("[data-flow='logits']")
+    block = "".join(window.all("#map .odds text", "each.textContent"))
     assert text.replace(" ", "␣") in block
     assert f"{probability * 100:.1f}\u00a0%" in block
-    assert trace.text in window.text("[data-flow='tokens-source']")
-
-
-FLOW = """
-globalThis.lit = [];
-new MutationObserver((changes) => {
-  for (const { target } of changes) if (target.classList.contains('flowing')) globalThis.lit.push(target.dataset.flow);
-}).observe(document.getElementById('map'), { subtree: true, attributeFilter: ['class'] });
-const wait = globalThis.setTimeout;
-globalThis.setTimeout = (act, pause) => wait(act, pause / 10);
-"""
-"""Notes the blocks that are lit, in a tenth of the time."""
-LIT = """
-while (!lit.length || document.querySelector('.flowing')) await new Promise((resolve) => setTimeout(resolve, 200));
-return lit;
-"""
-
-
-def test_the_flow_is_animated_only_on_request_and_without_motion_is_numbered(window: Any, trace: Trace) -> None:
-    window.page.emulate_media(reduced_motion="no-preference")
-    window.open(trace)
-    assert window.page.locator(".flowing").count() == 0
-    window.run(FLOW)
-    window.press("flow")
-    lit = window.run(LIT)
-    window.page.emulate_media(reduced_motion="reduce")
-    window.press("flow")
-    numbered = window.all(
-        "#map [data-flow]:has(.order)", "[Number(each.querySelector('.order').innerText), each.dataset.flow]"
-    )
-    assert sorted(numbered) == [[number, block] for number, block in enumerate(lit, 1)]
-    assert len(lit) == len(set(lit)) > 10
-    assert window.page.locator(".flowing").count() == 0
+    assert window.all("#map .out.here", "each.dataset.step") == ["1"]
+    tokens = window.all("#map .token[data-source] text", "each.textContent")
+    assert tokens == [token.text for token in trace.tokens.source]
 
 
 # Keys

@@ -112,7 +112,7 @@ def test_a_matrix_is_as_wide_as_the_paper_before_the_browser_measures_it(window:
 
 
 def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace) -> None:
-    window.open(trace, "story")
+    window.open(trace)
     label = window.page.locator("#ask label:has([name='beams']) > span")
     assert label.inner_text() == "beam width"
     for width in (1440, 1024, 768, 390):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from dataclasses import replace
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,18 +19,27 @@ from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from tests.glassbox.conftest import make_model
-from tests.glassbox.page.conftest import attentions
+from tests.glassbox.page.conftest import PRESS, attentions
 
 pytestmark = pytest.mark.browser
 
 N_QUESTIONS = 8
 SVG = "{http://www.w3.org/2000/svg}"
 READY = ".story-words:not(:has-text('being computed'))"
-SHOWN = "[...document.querySelectorAll('.story .at')].filter((each) => getComputedStyle(each).opacity === '1').length"
+SHOWN = "[...document.querySelectorAll('.paper .strip.on, .paper .token.on, .paper .cable.on')].length"
+SCRUB = """const slide = document.querySelector('[data-key=scrub]');
+slide.value = given;
+slide.dispatchEvent(new Event('input'));"""
+ANSWER = "[...document.querySelectorAll('.paper .out.on text')].map((each) => each.textContent).join('')"
 
 
 def words(window: Any) -> str:
     return str(window.text(".story-words"))
+
+
+def why(window: Any) -> str:
+    """What is behind "why?"."""
+    return str(window.run("const why = document.querySelector('.why'); why.open = true; return why.innerText"))
 
 
 def percent(p: float) -> str:
@@ -130,31 +141,133 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     found = changes(surprised)
     row = max(found, key=lambda each: found[each][1][2] * found[each][2][2])
     layer, before, after = found[row]
-    assert f"In step {row}" in words(window)
-    assert f"said “{before[1].replace(' ', '␣')}” after layer {layer} of 2 ({percent(before[2])})" in words(window)
-    assert f"Layer {layer + 1} changes that to “{after[1].replace(' ', '␣')}” ({percent(after[2])})" in words(window)
+    ordinals = ("first", "second", "third")
+    assert f"The {ordinals[layer]} writes" in words(window) or f"The {ordinals[layer]} ends it" in words(window)
+    assert f"In step {row}" in why(window)
+    assert f"said “{before[1].replace(' ', '␣')}” after layer {layer} of 2 ({percent(before[2])})" in why(window)
+    assert f"Layer {layer + 1} changes that to “{after[1].replace(' ', '␣')}” ({percent(after[2])})" in why(window)
     name = f"decoder.{layer}.cross"
     weights, values = surprised.array(f"{name}.weights")[:, row], surprised.array(f"{name}.values")
     sizes = weights * np.linalg.norm(values, axis=-1)
     head, key = np.unravel_index(sizes.argmax(), sizes.shape)
-    assert f"In this layer, head {head} of cross-attention has {percent(weights[head, key])} of its weight on" in words(
+    assert f"In this layer, head {head} of cross-attention has {percent(weights[head, key])} of its weight on" in why(
         window
     )
-    assert f"source token {key}." in words(window)
-    assert window.page.locator(".story-layer.lit").count() == 1
-    assert window.page.locator(".story-shot").count() == 1
-    occlusion = surprised.array("evidence.occlusion")
-    drawn = occlusion >= np.maximum(occlusion.max(axis=1, keepdims=True) / 3, 0.1)
-    assert len(window.all(".story-arc", "each")) == drawn.sum()
+    assert f"source token {key}." in why(window)
+    lens = [name for name in surprised.predictions if name.startswith("decoder.") and ".lens." in name]
+    tops = [surprised.predictions[name][row].top[0] for name in [*lens, "logits"]]
+    said = window.all(".paper .speech.on text", "each.textContent.replace(/[\\u2068\\u2069]/g, '')")
+    assert said == [f"{text.replace(' ', '␣')}  {percent(p)}" for _, text, p in tops]
+    right = window.all(".paper .speech.on", "each.classList.contains('right')")
+    assert right == [id_ == surprised.tokens.target_out[row].id for id_, _, _ in tops]
+    assert window.all(".paper .out.here", "Number(each.dataset.step)") == [row]
+
+
+def test_the_figure_has_the_numbers_of_the_trace(window: Any, trace: Trace) -> None:
+    """Each strip the largest numbers of its row, and each strand the mean weight of the heads."""
+    window.open(trace, "story?row=2")
+    names = [step.output for step in trace.steps if step.output.endswith(".residual") and "gold" not in step.output]
+    stages = {"encoder": ["source.input", *[n for n in names if n.startswith("encoder")]]}
+    stages["decoder"] = ["target.input", *[n for n in names if n.startswith("decoder")]]
+    lit = window.all(".paper .strip.on", "[each.dataset.tensor, Number(each.dataset.at)]")
+    expected = [[name, at] for name in (*stages["encoder"], *stages["decoder"]) for at in range(len(trace.array(name)))]
+    assert sorted(lit) == sorted(expected)
+    name = stages["decoder"][-1]
+    whole = trace.array(name)
+    cells = np.stack(
+        [part[np.arange(len(part)), np.abs(part).argmax(axis=1)] for part in np.array_split(whole, 8, axis=1)], axis=1
+    )
+    shades = np.ceil((np.abs(cells[2]) / np.abs(cells).max()) ** 1.3 * 5 - 1e-9) / 5
+    paths = window.all(
+        f".strip[data-tensor='{name}'][data-at='2'] path",
+        "[each.className.baseVal, +each.getAttribute('fill-opacity'), each.attributes.d.value.match(/M/g).length]",
+    )
+    found = {(kind, shade): count for kind, shade, count in paths}
+    wanted: dict[tuple[str, float], int] = {}
+    for number, shade in zip(cells[2], shades, strict=True):
+        key = ("minus" if number < 0 else "plus", round(float(shade), 1))
+        wanted[key] = wanted.get(key, 0) + 1
+    assert found == wanted
+    drawn = window.all(".paper .strand", "[each.dataset.line, Number(each.dataset.from), Number(each.dataset.weight)]")
+    for attention in ("decoder.0.self", "decoder.1.self", "decoder.0.cross", "decoder.1.cross"):
+        mean = trace.array(f"{attention}.weights")[:, 2].mean(axis=0)
+        here = {key: weight for line, key, weight in drawn if line == attention}
+        assert here == pytest.approx({key: weight for key, weight in enumerate(mean) if weight >= 0.02}, abs=1e-6)
+    odds = window.all(".paper .odds .p", "each.textContent")
+    assert odds == [percent(p) for _, _, p in trace.predictions["logits"][2].top[:3]]
+
+
+def test_parts_of_the_figure_open_what_they_show(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?row=2")
+    window.run(PRESS, ".strip[data-tensor='decoder.0.cross.residual'][data-at='1'] path")
+    assert window.text("h1") == "Add & norm, feed-forward"
+    assert window.value == pytest.approx(trace.array("decoder.0.cross.residual")[1, 0], abs=1e-5)
+    window.page.go_back()
+    window.page.wait_for_selector(".paper")
+    window.run(PRESS, ".strand[data-line='decoder.1.cross']")
+    assert window.text("h1") == "Attention"
+    assert "decoder layer 2 of 2, cross-attention" in window.text("#inspector")
+    window.page.go_back()
+    window.page.wait_for_selector(".paper")
+    window.run(PRESS, ".out[data-step='1']")
+    assert window.all(".paper .out.here", "each.dataset.step") == ["1"]
+    window.page.focus("[data-key='scrub']")
+    window.page.keyboard.press("ArrowLeft")
+    assert window.all(".paper .out.here", "each.dataset.step") == ["0"]
+
+
+def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, trace: Trace) -> None:
+    window.open(trace, "story?row=2")
+    window.run(PRESS, ".paper [data-band='decoder.1.cross'] rect")
+    card = "[data-opened='decoder.1.cross']"
+    assert "decoder › layer 2 of 2 › cross-attention" in window.text(card)
+    window.press("head-1")
+    weights, scaled = (trace.array(f"decoder.1.cross.{name}")[1, 2] for name in ("weights", "scaled"))
+    shown = window.all(f"{card} .score", "each.textContent")
+    assert shown[1::2] == [percent(weight) if weight >= 1e-5 else "< 0.001\u00a0%" for weight in weights]
+    assert [float(text.replace("−", "-")) for text in shown[::2]] == pytest.approx(scaled.tolist(), abs=5e-3)
+    window.run(PRESS, f"{card} .key:nth-of-type(n+4) .score")
+    window.page.wait_for_selector("#inspector [data-value]")
+    assert window.text("h1") == "Attention"
+    assert window.value in scaled.astype(np.float32).tolist()
+    assert window.all("#map [aria-current]", "each.dataset.flow") == ["band-decoder.1.cross"]
+    assert window.page.locator("#inspector .terms tr").count() > 1
+    window.page.go_back()
+    window.page.wait_for_selector(card)
+    window.page.keyboard.press("Escape")
+    assert window.page.locator(".opened").count() == 0
+    window.page.focus("[data-key='band-encoder.0.feed_forward']")
+    window.page.keyboard.press("Enter")
+    assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
+    window.press("close-band")
+    assert window.run("return document.activeElement.dataset.key") == "band-encoder.0.feed_forward"
+
+
+def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised: Trace) -> None:
+    window.open(surprised, "story")
+    picture = ElementTree.fromstring(window.saved("[data-key='poster-SVG']"))
+    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    for tokens in (surprised.tokens.source, surprised.tokens.target_in, surprised.tokens.target_out):
+        assert {token.text.replace(" ", "␣") for token in tokens} <= set(texts)
+    style = "".join(each.text or "" for each in picture.iter(f"{SVG}style"))
+    played = {name for each in picture.iter() for name in each.get("class", "").split() if re.fullmatch(r"k\d+", name)}
+    assert len(played) > len(surprised.tokens.target_out)
+    assert all(f"@keyframes {name}{{" in style for name in played)
+    assert "prefers-reduced-motion" in style
+    assert all(f"{name}:" in style for name in re.findall(r"var\((--[\w-]+)\)", style))  # it has its colors
+    with window.page.expect_download() as download:
+        window.press("poster-PNG")
+    assert struct.unpack(">II", Path(download.value.path()).read_bytes()[16:24]) == (1200, 630)
 
 
 def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:
     window.open(surprised, "story")
-    assert "of its weight on" in words(window)
+    assert "of its weight on" in why(window)
     window.page.click(".story button:text-is('the cross-attention')")
     window.page.wait_for_selector(".story-words:has-text('cannot read the source')")
-    assert "of its weight on" not in words(window)
-    assert window.page.locator(".story-shot, .story-arc").count() == 0
+    assert "of its weight on" not in why(window)
+    assert window.page.locator(".strand[data-line$='cross']").count() == 0
+    assert window.page.locator(".strand[data-line$='self']").count() > 0
 
 
 def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(window: Any, trace: Trace) -> None:
@@ -168,20 +281,22 @@ def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(windo
         assert "No surprise" in words(window)
     row = int(trace.array("evidence.occlusion").max(axis=1).argmax())
     assert window.page.get_attribute("#steps [aria-current]", "data-key") == f"row-{row}"
-    assert window.page.locator(".story-shot").count() == 0
+    assert window.page.locator(".speech").count() == 0
 
 
 def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, surprised: Trace) -> None:
     window.page.emulate_media(reduced_motion="reduce")
     window.open(surprised, "story")
-    assert window.page.locator(".moves").count() == 0
     still = window.run(f"return {SHOWN}")
-    assert still == window.page.locator(".story .at").count() > len(surprised.tokens.target_out)
+    answer = "".join(token.text for token in surprised.tokens.target_out).replace(" ", "␣")
+    assert window.run(f"return {ANSWER}") == answer
+    assert window.page.locator(".story.told").count() == 1
     window.page.emulate_media(reduced_motion="no-preference")
     window.press("again")
-    window.page.wait_for_selector(".moves")
-    assert window.run(f"return {SHOWN}") < still
+    window.page.wait_for_function(f"() => {SHOWN} < {still}")
+    assert window.run(f"return {ANSWER}.length") < len(answer)
     window.page.wait_for_function(f"() => {SHOWN} === {still}")
+    assert window.run(f"return {ANSWER}") == answer
     window.settle()  # the check of the numbers waits until nothing moves
     assert window.checks()[1] == 0
 
@@ -189,6 +304,7 @@ def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, su
 def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     trace = explain(case.model, "abcde", weights=True, num_beams=3)
     window.open(replace(trace, provenance=replace(trace.provenance, columns=["birthday (column 0)", "x"])), "story")
+    assert not window.run("return document.activeElement.matches('input')")  # keys work from the first moment
     window.page.keyboard.type("5")
     assert window.page.input_value("[data-key='live-0']") == "abcde"  # it was not entered
     window.page.keyboard.press("e")
@@ -198,16 +314,17 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     window.page.keyboard.type("ga")
     expected = explain(case.model, "abcdega", weights=True, num_beams=3)
     answer = "".join(token.text for token in expected.tokens.target_out).replace(" ", "␣")
-    shown = "[...document.querySelectorAll('.story-token.pick text')].map((each) => each.textContent).join('')"
-    window.page.wait_for_function(f"() => {shown} === {json.dumps(answer)}")
+    window.page.wait_for_function(f"() => {ANSWER} === {json.dumps(answer)}")
     assert window.run("return document.activeElement.value") == "abcdega"
     window.page.fill("[data-key='live-0']", " ")
     window.page.wait_for_selector(".live .wrong:has-text('the text is empty')")
     assert "abcdega" in window.text("dl.answer")  # what was answered last is still shown
+    assert window.run(f"return {ANSWER}") == answer
 
 
 def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: Any, trace: Trace) -> None:
     window.open(trace, "story")
+    window.press("why")
     off = [f"attention decoder.{layer}.cross off" for layer in (0, 1)]
     expected = explain(case.model, trace.text, edits=off, num_beams=3).search.beam.answers[0].text
     for edits, text in ((off, expected), (["positions off"], None)):
@@ -216,7 +333,7 @@ def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: A
         window.settle()
         if text is not None:
             assert text == trace.translation or text in words(window)
-            assert window.page.locator(".story-token.changed").count() == 0  # a shorter answer: nothing is added
+            assert window.page.locator(".token.changed").count() == 0  # a shorter answer: nothing is added
     window.press("without-positions off")
     window.page.wait_for_selector("[data-key='without-positions off'][aria-pressed='false']")
     assert "Without the" not in words(window)
@@ -236,7 +353,7 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
 
 def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any) -> None:
     window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
-    assert "Its decoder has one layer" in words(window)
+    assert "Its decoder has one layer" in why(window)
     for at in range(N_QUESTIONS + 1):
         window.press(f"question-{at}")
         assert words(window)
@@ -402,18 +519,22 @@ def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace) -> None:
           return (one.right > card.right && !isWide) || one.left < all.left - 1 || one.right > all.right + 1
             || one.top < all.top - 1 || one.bottom > all.bottom + 2;
         }).map((text) => text.textContent)"""
-        assert not any(window.all(".story svg:not(.heat)", outside)), (width, at)
+        assert not any(window.all(".story svg:not(.heat, .paper)", outside)), (width, at)
 
 
-def test_the_first_picture_of_a_long_text_begins_in_sight(window: Any) -> None:
+def test_of_a_long_text_the_figure_shows_what_is_around_the_step(window: Any) -> None:
     words = [" ".join(f"word{i}" for i in range(60))]
     model = make_model(5, "words", texts=(words, words))
-    window.open(explain(model, words[0], weights=True, num_beams=2), "story")
-    figure = window.page.locator(".story figure").bounding_box()
-    for first in (".story-token[data-at='s0']", ".story-token[data-at='t0']"):
-        box = window.page.locator(first).bounding_box()
-        assert figure["x"] < box["x"] < figure["x"] + 100
-    assert "wider than the page" in window.text(".story figcaption")
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    window.open(explain(model, words[0], weights=True, num_beams=1, max_new_tokens=50), "story?row=0")
+    assert window.run("return document.documentElement.scrollWidth") <= 390
+    for row in (0, 30, 49):
+        window.run(SCRUB, row)
+        assert window.all(".paper .out.here", "Number(each.dataset.step)") == [row]
+        shown = window.all(".paper .out", "each.getBoundingClientRect().right")
+        assert 1 < len(shown) < 30
+        assert max(shown) <= 390
+        assert any("more" in text for text in window.all(".paper .more", "each.textContent"))
 
 
 def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, trace: Trace) -> None:
@@ -431,9 +552,8 @@ def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: T
     document["search"]["beam"]["answers"][0]["finished"] = False
     document["confidence"] = 0.25
     window.open(document, "story")
-    words = window.text(".story-words")
-    assert f"cut off at {document['search']['beam']['max_new_tokens']} tokens" in words
-    assert "confidence, calibrated on held-out rows, is 25" in words
+    assert f"Cut off at {document['search']['beam']['max_new_tokens']} tokens" in words(window)
+    assert "confidence, calibrated on held-out rows, is 25" in why(window)
     assert not window.page.is_visible("dl.answer")
 
 

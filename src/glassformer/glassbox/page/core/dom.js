@@ -128,7 +128,7 @@ export const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1],
 /** Listeners of an element that is not a button, but is pressed like one. */
 export const pressed = (act) => ({
   click: act,
-  keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? act() : null),
+  keydown: (event) => (event.key === 'Enter' || event.key === ' ' ? act(event) : null),
 });
 
 /** "the weights of a head" as a sentence: "The weights of a head." */

@@ -21,6 +21,7 @@ export const KEYS = {
   question: [0, NUMBER],
   depth: ['numbers', one('words', 'numbers', 'formula')],
   part: [null, WORD],
+  band: [null, WORD],
   attention: [null, WORD],
   head: [0, NUMBER],
   row: [0, NUMBER],
@@ -42,7 +43,7 @@ export const KEYS = {
 };
 
 /** A change of one of these is a new entry of the history: Back returns to the state before it. */
-const STEPS = ['panel', 'question', 'part', 'view'];
+const STEPS = ['panel', 'question', 'part', 'band', 'view'];
 
 const LONG = 400; // characters of a text that a file has anyway
 const DELAY = 300; // milliseconds: browsers limit how often an address may change

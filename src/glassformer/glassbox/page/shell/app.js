@@ -73,13 +73,13 @@ export class App {
     this.set({ tensor, cell });
   }
 
-  /** The name of a tensor: with "gold." where the gold target is selected. */
+  /** The name of a tensor: with "gold." where the target is selected. */
   name(tensor) {
     const gold = `gold.${tensor}`;
     return this.state.gold && this.trace.has(gold) ? gold : tensor;
   }
 
-  /** The decoder input, the targets of its rows, and the kind of the targets: output tokens or gold target tokens. */
+  /** The decoder input, the targets of its rows, and the kind of the targets: output tokens or target tokens. */
   get rows() {
     const { target_in: outputInputs, target_out: outputs, gold_in: goldInputs, gold } = this.trace.tokens;
     return this.state.gold && gold

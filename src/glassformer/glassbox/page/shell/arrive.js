@@ -72,7 +72,7 @@ function checkState({ trace, rows, state, defaults }, problems) {
   const exists = {
     part: ['part', among([...parts, 'source', 'target', 'logits', 'encoder_norm', 'decoder_norm'])],
     attention: ['attention', among(trace.attentions())],
-    gold: ['gold target', (gold) => !gold || trace.tokens.gold !== null],
+    gold: ['target', (gold) => !gold || trace.tokens.gold !== null],
     tensor: ['tensor', (name) => trace.has(name)],
     head: ['head', below(trace.axes.head.length)],
     row: ['decoding step', below(rows.inputs.length)],

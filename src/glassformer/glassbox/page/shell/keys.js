@@ -14,7 +14,7 @@ const KEYS = [
   ['w n f', 'words, numbers, formula'],
   ['d', 'light or dark theme'],
   ['e', 'another text'],
-  ['Esc', 'close the inspector or this list'],
+  ['Esc', 'close the inspector, an opened band or this list'],
 ];
 
 /** Show the list of shortcuts; its focus stays inside until it is closed. */
@@ -49,8 +49,8 @@ export function listenToKeys(app, panels) {
     n: () => app.set({ depth: 'numbers' }),
     f: () => app.set({ depth: 'formula' }),
     d: () => press('light'),
-    e: () => (document.querySelector('.live input') ?? document.querySelector('#ask input'))?.select(),
-    Escape: () => close(app),
+    e: () => [...document.querySelectorAll('.live input, #ask input')].find((field) => field.checkVisibility())?.select(),
+    Escape: () => (app.state.tensor ? close(app) : press('close-band')),
   };
   const arrows = (by, target) => {
     if (target.closest('#steps')) return () => go('#steps', () => press(by < 0 ? 'step-back' : 'step-on'));
@@ -62,7 +62,7 @@ export function listenToKeys(app, panels) {
     if (event.target.closest('input:not([type=range], [type=checkbox]), select, textarea, dialog')) return;
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const action = by ? arrows(by, event.target) : actions[event.key];
-    if (!action || (event.key === 'Escape' && !app.state.tensor)) return;
+    if (!action || (event.key === 'Escape' && !app.state.tensor && !app.state.band)) return;
     event.preventDefault();
     action();
   });

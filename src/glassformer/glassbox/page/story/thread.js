@@ -4,7 +4,7 @@ import { range } from 'glassbox/core/dom.js';
 import { influence } from 'glassbox/model/evidence.js';
 import { at, headOf, indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 
-/** The predictions of each row after each decoder layer, of the answer or with "gold." of the gold target; the last are those of the model. */
+/** The predictions of each row after each decoder layer, of the answer or with "gold." of the target; the last are those of the model. */
 export function predictionsOf({ predictions }, prefix = '') {
   const lens = Object.keys(predictions).filter((name) => /^(gold\.)?decoder\.\d+\.lens\.logits$/.test(name) && name.startsWith('gold.') === Boolean(prefix));
   return [...lens, `${prefix}logits`].map((name) => predictions[name]);

@@ -60,7 +60,7 @@ function factor(name, x, side, kind, spot, attributes = { 'aria-hidden': 'true' 
   return el(
     `div.factor`,
     picture,
-    el('small', el('b', name), ` ${rows} × ${columns}`),
+    el('small', el('b', { class: `name ${name[0].toLowerCase()}` }, name), ` ${rows} × ${columns}`),
     el('small', `${axisName(x.axes[0])} × ${axisName(x.axes[1])}`),
   );
 }

@@ -1,0 +1,137 @@
+/** Where the parts of figure 1 are: the encoder on the left, the decoder on the right; on a narrow page the decoder above. */
+
+import { cut, range } from 'glassbox/core/dom.js';
+import { visible } from 'glassbox/model/trace.js';
+
+const LETTER = 0.61; // of the size of a letter: its width
+const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15, 13], [13, 12, 11, 10, 9], 13, 14];
+const [WIDEST, TALLEST, MARK] = [48, 110, 0.46]; // pixels of a column, and of a stage; the size of "<bos>" in that of the other tokens
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+/**
+ * @typedef {{columns: number[], from: number, to: number, isShown: (i: number) => boolean, x: (i: number) => number, width: (i: number) => number,
+ *   y: (stage: number) => number, sizeOf: (i: number, which?: number) => number, texts: string[][], isRtl: boolean, left: number, right: number,
+ *   top: number, bottom: number, stages: number}} Stack  the columns in sight; where a column and a stage are; the size of a token
+ */
+
+const isMark = ({ kind }) => kind !== 'ordinary';
+
+/** The texts of the columns of a stack, and how wide they are in a size. The answer shares the columns of the decoder input. */
+function columnsOf(rows) {
+  const texts = rows.map((tokens) => tokens.map(({ text }) => cut(visible(text), LONGEST)));
+  const length = (which, i) => texts[which][i].length * (isMark(rows[which][i]) ? MARK : 1);
+  const lengths = rows[0].map((_, i) => Math.max(...rows.map((_row, which) => length(which, i))));
+  const isRtl = rows.flat().filter(({ text }) => RIGHT_TO_LEFT.test(text)).length > rows.flat().length / 3;
+  return { texts, isRtl, marks: rows.map((tokens) => tokens.map(isMark)), widths: (size, gap) => lengths.map((letters) => Math.max(letters * size * LETTER + size * 0.34, size * 1.05) + gap) };
+}
+
+const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
+
+/** The columns that are in sight: pages that overlap by half, so that what is before the current one is seen too. */
+function windowOf(widths, room, current) {
+  const end = (from) => {
+    let [i, used] = [from, 0];
+    while (i < widths.length && used + widths[i] <= room) used += widths[i++];
+    return Math.max(i, from + 1);
+  };
+  let from = 0;
+  while (end(from) < widths.length && current >= end(from) - 1) from = Math.max(from + 1, Math.floor((from + end(from)) / 2));
+  return [from, end(from)];
+}
+
+/** @returns {Stack} */
+function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
+  const [from, to] = windowOf(widths, room, current);
+  const inside = sum(widths.slice(from, to));
+  const stretch = Math.max(1, Math.min(room / inside, WIDEST / Math.max(...widths.slice(from, to)), 1.5));
+  const starts = [0];
+  for (const width of widths.slice(from, to)) starts.push(starts.at(-1) + width * stretch);
+  const whole = starts.at(-1);
+  const left = place.left(whole);
+  const isShown = (i) => i >= from && i < to;
+  const width = (i) => widths[i] * stretch;
+  const along = (i) => (i < from ? -10 : i >= to ? whole + 10 : starts[i - from] + width(i) / 2);
+  const x = (i) => left + (isRtl ? whole - along(i) : along(i));
+  const y = (stage) => place.bottom - ((place.bottom - place.top) * stage) / place.stages;
+  const sizeOf = (i, which = 0) => size * (marks[which][i] ? MARK : 1);
+  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isRtl, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
+}
+
+/**
+ * @param {import('../model/trace.js').Trace} trace
+ * @param {{width: number, height: number, row: number, column: number, isMap?: boolean}} shown  pixels; a row and a source token in
+ *   sight; whether it is the map, which has its own height, at most this one
+ */
+export function layOut(trace, { width, height: most, row, column, isMap = false }) {
+  const { source, target_in: inputs, target_out: outputs } = trace.tokens;
+  const layers = ['encoder', 'decoder'].map((side) => trace.layers(side));
+  const isNarrow = isTall(width, most);
+  const stages = [2 * layers[0], 3 * layers[1]];
+  const strand = Math.min(isMap ? 4 : isNarrow ? 7 : 13, (isMap ? 12 : isNarrow ? 24 : 60) / layers[1]); // the width of the weight of 100 %
+  const lanes = layers[1] * (strand + 3);
+  const [left, right] = [columnsOf([source]), columnsOf([inputs, outputs])];
+  const gapOf = (size) => (isMap ? 0 : isNarrow ? 2 : size < 16 ? 3 : 5);
+  const margin = isMap ? 5 : isNarrow ? 6 : width < 1000 ? 16 : 158;
+  const bus = isNarrow ? lanes + 8 : lanes + 50;
+  const room = width - 2 * margin - bus;
+  const fits = (size) => {
+    const [one, other] = [left, right].map((each) => sum(each.widths(size, gapOf(size))));
+    return isNarrow ? Math.max(one, other) <= room : one + other <= room;
+  };
+  const size = (isMap ? SMALL : SIZES).find(fits) ?? (isMap ? SMALL.at(-1) : isNarrow ? SMALLEST : 19);
+  const [one, other] = [left, right].map((each) => each.widths(size, gapOf(size)));
+  const line = size + (isNarrow ? 7 : 9); // the height of a token
+  const odds = isMap ? 15 : isNarrow ? 30 : 54;
+  const around = odds + 4 * line + lanes + 74;
+  const height = isMap ? around + Math.max(17, Math.min(30, (most - around) / (stages[0] + stages[1]))) * (stages[0] + stages[1]) : most;
+  const bottom = height - line - (isNarrow ? 12 : 24);
+  const top = Math.max(odds + line + (isNarrow ? 24 : 34), bottom - TALLEST * Math.max(...stages));
+  if (isNarrow) {
+    const middle = top + (bottom - top - lanes - line - 30) * (stages[1] / (stages[0] + stages[1]));
+    const centered = (whole) => margin + bus + (room - whole) / 2;
+    const below = middle + line + lanes + 26;
+    return {
+      width, height, isNarrow, isMap, strand, size, line, odds,
+      encoder: stack(left, one, room, column, size, { left: centered, top: below, bottom, stages: stages[0] }),
+      decoder: stack(right, other, room, row, size, { left: centered, top, bottom: middle, stages: stages[1] }),
+      lane: (layer) => below - 17 - lanes + (layer + 0.5) * (strand + 3),
+      bus: (layer) => margin + lanes - (layer + 0.5) * (strand + 3),
+    }; // prettier-ignore
+  }
+  const isTight = sum(one) + sum(other) > room;
+  const first = isTight ? Math.min(sum(one), Math.max(room * 0.4, room - sum(other))) : (room * sum(one)) / (sum(one) + sum(other));
+  const encoder = stack(left, one, first, column, size, { left: () => 0, top: top + 12, bottom, stages: stages[0] });
+  const decoder = stack(right, other, room - (encoder.right - encoder.left), row, size, { left: () => 0, top, bottom, stages: stages[1] });
+  const begin = (width - encoder.right - bus - decoder.right) / 2;
+  const shift = (each, by) => ({ ...each, x: (i) => each.x(i) + by, left: each.left + by, right: each.right + by });
+  const edge = begin + encoder.right;
+  return {
+    width, height, isNarrow, strand, size, line, odds,
+    encoder: shift(encoder, begin),
+    decoder: shift(decoder, edge + bus),
+    lane: (layer) => top - 24 - (layer + 0.5) * (strand + 3),
+    bus: (layer) => edge + 22 + (layer + 0.5) * (strand + 3),
+  }; // prettier-ignore
+}
+
+/** Whether the decoder is above the encoder. */
+export const isTall = (width, height) => width < 700 || (width < 1000 && height > width * 0.8);
+
+/** A path through points, with round corners of these radii. */
+export function rounded(points, radii) {
+  const toward = ([x, y], [toX, toY], most) => {
+    const length = Math.hypot(toX - x, toY - y) || 1;
+    const r = Math.max(0, Math.min(most, length / 2));
+    return fixed([x + ((toX - x) * r) / length, y + ((toY - y) * r) / length]);
+  };
+  const corner = (point, i) => `L${toward(point, points[i], radii[i])}Q${fixed(point)} ${toward(point, points[i + 2], radii[i])}`;
+  return `M${fixed(points[0])}${points.slice(1, -1).map(corner).join('')}L${fixed(points.at(-1))}`;
+}
+
+const fixed = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+
+/** The strands of a cable: how far each is from its middle, in the order of the weights given. */
+export function strands(weights, width) {
+  let at = (sum(weights) * width) / 2;
+  return weights.map((weight) => (at -= weight * width) + (weight * width) / 2);
+}
