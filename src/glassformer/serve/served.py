@@ -18,8 +18,9 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.confidence import check_calibrated
-from glassformer.inference.translator import EMPTY, Source, Translation, Translator
+from glassformer.inference.translator import Source, Translator
 from glassformer.inference.worker import Request, Worker
+from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.stream import SearchOptions, translate_chunk
 from glassformer.serve.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.serve.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
@@ -107,7 +108,7 @@ class Served:
             },
         }
 
-    async def translate(self, body: TranslateBody) -> tuple[list[Translation], list[str]]:
+    async def translate(self, body: TranslateBody) -> tuple[list[JobAnswer], list[str]]:
         """Return an answer for each text, in order, and notices.
 
         A text that the model does not take has an empty answer that says why.
@@ -124,11 +125,11 @@ class Served:
         lengths = [sum(map(len, [text] if isinstance(text, str) else text.values())) for text in body.texts]
         taken = [row for row, length in enumerate(lengths) if length <= TEXT_CHARACTERS]
         answers = [
-            replace(EMPTY, left_out=f"{length:,} characters; the server takes at most {TEXT_CHARACTERS:,}")
+            replace(NO_ANSWER, left_out=f"{length:,} characters; the server takes at most {TEXT_CHARACTERS:,}")
             for length in lengths
         ]
 
-        def compute(items: Sequence[tuple[Source, str, str]]) -> list[Translation]:
+        def compute(items: Sequence[tuple[Source, str, str]]) -> list[JobAnswer]:
             texts, names = [text for text, _, _ in items], [name for _, _, name in items]
             prefixes = [prefix for _, prefix, _ in items] if body.prefix else None
             return translate_chunk(self.translator, texts, search, names, prefixes=prefixes)
