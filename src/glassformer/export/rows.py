@@ -11,7 +11,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inference.encoding import encode_sources
 from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, is_not_empty
+from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, example_cells, is_not_empty
 
 ROWS = 200
 DRAWN_LENGTH = 20  # maximum number of tokens of a drawn text
@@ -106,7 +106,7 @@ def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
     rows = [CheckRow(_with_all_inputs(text, inputs, generator), name) for name, text in EDGES.items()]
     for position, feature in enumerate(inputs):
         if feature.kind == "feature":
-            cells = ["a" if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs]
+            cells = example_cells("a", inputs)
             cells[position] += f"{feature.cut} \U0010fffd "
             rows.append(CheckRow(compose(cells), f"an unknown symbol of {feature.name}"))
     return (row for row in rows if _takes(model_file, row))

@@ -17,7 +17,7 @@ from glassformer.jobs.chunks import chunks
 from glassformer.jobs.sentences import Sentences, joined
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
+from glassformer.text.inputs import Inputs, cells_of, compose, compose_values
 from glassformer.text.normalization import nfc
 
 Long = Literal["stop", "skip", "split"]
@@ -151,7 +151,7 @@ def translate_chunk(
             for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
                 if search.long == "split" and row not in split:
                     split.add(row)
-                    parts[row] = _split(sources[row], has_inputs=bool(translator.inputs))
+                    parts[row] = _split(sources[row], translator.inputs)
                 else:
                     sentence = "a sentence of " if row in split else ""
                     limit = f"the model takes at most {translator.max_source_length}"
@@ -198,8 +198,8 @@ def _sources(
     return sources, left_out
 
 
-def _split(source: str, *, has_inputs: bool) -> Sentences:
+def _split(source: str, inputs: Inputs) -> Sentences:
     """Return the sentences of a text; with several inputs, the first one's sentences, each with the other inputs."""
-    main, *features = source.split(UNIT_SEPARATOR) if has_inputs else [source]
-    sentences = Sentences.of(main)
-    return replace(sentences, texts=tuple(compose([sentence, *features]) for sentence in sentences.texts))
+    text, *further_cells = cells_of(source, inputs)
+    sentences = Sentences.of(text)
+    return replace(sentences, texts=tuple(compose([sentence, *further_cells]) for sentence in sentences.texts))

@@ -28,6 +28,7 @@ from glassformer.storage.files import identity_of
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import find_model
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
+from glassformer.text.inputs import as_given, compose, example_cells
 
 CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
@@ -236,4 +237,4 @@ def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
     counts = data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
     text = tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
-    return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs} if inputs else text
+    return as_given(compose(example_cells(text, inputs)), inputs)

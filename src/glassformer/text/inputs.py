@@ -130,8 +130,8 @@ def input_keys(inputs: Sequence[Input]) -> Iterator[tuple[str, str | None]]:
 # Strings
 
 
-def compose(cells: Sequence[str]) -> str:
-    """Return the source of the cells, in the order of the inputs."""
+def compose(cells: Iterable[str]) -> str:
+    """Return the source of the cells, in the order of the inputs; a single cell is its own source."""
     return UNIT_SEPARATOR.join(cells)
 
 
@@ -140,9 +140,19 @@ def split(source: str) -> list[str]:
     return source.split(UNIT_SEPARATOR)
 
 
-def texts_of(source: str, inputs: Sequence[Input]) -> Sequence[str]:
+def cells_of(source: str, inputs: Sequence[Input]) -> list[str]:
+    """Return the cells of a source; one with a single input is its only cell."""
+    return split(source) if inputs else [source]
+
+
+def example_cells(text: str, inputs: Sequence[Input]) -> list[str]:
+    """Return the cells of a source with this text as each of its texts, and the first symbol of each feature."""
+    return [text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs] or [text]
+
+
+def texts_of(source: str, inputs: Sequence[Input]) -> list[str]:
     """Return the texts of a source, without its features."""
-    return split(source)[: n_texts(inputs)] if inputs else (source,)
+    return cells_of(source, inputs)[: n_texts(inputs) or 1]
 
 
 def is_not_empty(source: str, inputs: Sequence[Input]) -> bool:
