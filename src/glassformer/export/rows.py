@@ -47,8 +47,8 @@ class CheckRows:
     @property
     def example(self) -> str | None:
         """The first source of a row with a right answer that is one line without tabs; None where there is none."""
-        found = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
-        return next(found, None)
+        sources = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
+        return next(sources, None)
 
     @property
     def filled(self) -> list[int]:

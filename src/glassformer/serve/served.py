@@ -141,8 +141,8 @@ class Served:
             key=(id(self.translator), search, body.prefix == ""),
             size=sum(lengths[row] + len(body.prefix) for row in taken),
         )
-        found = await self.worker.aresult(self.worker.submit(request))
-        for row, answer in zip(taken, found, strict=True):
+        computed = await self.worker.aresult(self.worker.submit(request))
+        for row, answer in zip(taken, computed, strict=True):
             answers[row] = answer
         return answers, notices
 
@@ -162,15 +162,15 @@ class Served:
 
     def _write_trace(self, body: TraceBody | WhatIfBody) -> mmap:
         parts = [part.encode() for part in self._trace(body).parts()]
-        found = mmap(-1, sum(map(len, parts)))
+        memory = mmap(-1, sum(map(len, parts)))
         for part in parts:
-            found.write(part)
-        return found
+            memory.write(part)
+        return memory
 
     def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
         wants_history = isinstance(body, TraceBody) and body.history
         is_unchanged = _stamp_of(self.path) == self.stamp  # so its run is the one that made this model
-        found = explain(
+        trace = explain(
             self.translator,
             body.text,
             target=body.target,
@@ -180,15 +180,15 @@ class Served:
             check=False,
             **body.search,
         )
-        notices = [*found.notices, CHANGED] if wants_history and not is_unchanged else found.notices
-        return replace(found, notices=notices, provenance=replace(found.provenance, model=self.name))
+        notices = [*trace.notices, CHANGED] if wants_history and not is_unchanged else trace.notices
+        return replace(trace, notices=notices, provenance=replace(trace.provenance, model=self.name))
 
 
 class Models:
     """The models of a server, by name. The first answers requests that name none."""
 
     def __init__(self, *served: Served) -> None:
-        self.by_name = {one.name: one for one in served}
+        self.by_name = {model.name: model for model in served}
         self._reloading = threading.Lock()
 
     @property
