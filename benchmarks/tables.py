@@ -45,6 +45,8 @@ LAST_NAMES = (
     "Weber",
     "Costa",
 )
+MONTHS = ("January", "February", "March", "April", "May", "June", "July")
+MONTHS += ("August", "September", "October", "November", "December")
 ROOMS = ("kitchen", "hall", "bedroom", "office", "garage", "living room", "bath")
 DEVICES = ("light", "fan", "heater", "lock", "camera", "blind")
 
@@ -109,13 +111,82 @@ def command(rng: random.Random) -> Pair:
     return typed(words, rng), f"set {device} {room.replace(' ', '_')} {state}{f' after {minutes}' if minutes else ''}"
 
 
+LETTERS = {"sh": "ш", "ch": "ч", "zh": "ж", "ya": "я", "yu": "ю", "kh": "х"}
+LETTERS |= dict(zip("abvgdezijklmnoprstuf", "абвгдезийклмнопрстуф", strict=True))
+
+
+def transliteration(rng: random.Random) -> Pair:
+    parts = [rng.choice(list(LETTERS)) for _ in range(rng.randint(3, 8))]
+    vowels = [rng.choice("aeiou") for _ in parts]
+    latin = "".join(part + vowel for part, vowel in zip(parts, vowels, strict=True))
+    other = "".join(LETTERS[part] + LETTERS[vowel] for part, vowel in zip(parts, vowels, strict=True))
+    return latin.capitalize(), other.capitalize()
+
+
+def phone(rng: random.Random) -> Pair:
+    code, (area, first, last) = rng.choice(("1", "31", "44", "49")), (rng.randrange(200, 999) for _ in range(3))
+    last = last * 10 + rng.randrange(10)
+    number = rng.choice(
+        (f"({area}) {first}-{last}", f"{area}.{first}.{last}", f"{area} {first}{last}", f"0{area}-{first} {last}")
+    )
+    return rng.choice((f"+{code} ", f"00{code} ", f"+{code}-")) + number, f"+{code} {area} {first} {last}"
+
+
+def form(rng: random.Random) -> Pair:
+    """A made-up language with vowel harmony: the vowel of an ending is that of the stem, voiced letters change."""
+    stem = "".join(rng.choice("bdgklmnprst") + rng.choice("aeou") for _ in range(rng.randint(2, 4)))
+    stem += rng.choice("ptknl")
+    back, person, past = stem[-2] in "aou", rng.choice("123"), rng.random() < 0.5
+    vowel = "a" if back else "e"
+    softened = stem[:-1] + {"p": "b", "t": "d", "k": "g"}.get(stem[-1], stem[-1])
+    ending = {"1": f"{vowel}m", "2": f"{vowel}s", "3": ""}[person]
+    made = (stem + ("d" if stem[-1] in "nl" else "t") + vowel if past else softened) + ending
+    return f"{stem} V {'PST' if past else 'PRS'} {person}", made
+
+
+def spelling(rng: random.Random) -> Pair:
+    """Phonemes to a spelling, in which the neighbors of a phoneme decide."""
+    sounds = [
+        rng.choice(("k", "s", "ʃ", "t", "m", "n", "l", "p")) + " " + rng.choice("aɪeou")
+        for _ in range(rng.randint(1, 4))
+    ]
+    letters = []
+    for sound in sounds:
+        consonant, vowel = sound.split()
+        front = vowel in "eɪ"
+        letters.append({"k": "k" if front else "c", "s": "c" if front else "s", "ʃ": "sh"}.get(consonant, consonant))
+        letters.append({"ɪ": "i", "u": "oo"}.get(vowel, vowel))
+    return " ".join(sounds), "".join(letters)
+
+
+def date(rng: random.Random) -> Pair:
+    year, month, day = rng.randrange(1950, 2050), rng.randrange(1, 13), rng.randrange(1, 29)
+    name = MONTHS[month - 1]
+    forms = f"{day}.{month}.{year}", f"{name[:3]} {day} {year}", f"{day} {name} {year}", f"{name} {day}, {year}"
+    return rng.choice(forms), f"{year}-{month:02}-{day:02}"
+
+
+def amount(rng: random.Random) -> Pair:
+    currency, value = rng.choice((("$", "USD"), ("€", "EUR"), ("£", "GBP"))), rng.randrange(100, 99_999)
+    written = f"{value / 100:,.2f}", f"{value / 100:.2f}", f"{value / 100:.2f}".replace(".", ",")
+    source = rng.choice((f"{currency[0]}{rng.choice(written)}", f"{rng.choice(written)} {currency[1].lower()}"))
+    return source, f"{value / 100:.2f} {currency[1]}"
+
+
 MAKERS: dict[str, Maker] = {
     "products": product,
     "addresses": address,
     "quantities": quantity,
     "people": person,
     "commands": command,
+    "transliterations": transliteration,
+    "phones": phone,
+    "forms": form,
+    "spellings": spelling,
+    "dates": date,
+    "amounts": amount,
 }
+KEPT_ASIDE = ("phones", "forms", "amounts", "people")  # which chose no rule
 
 
 def table(kind: str, n_rows: int, seed: int = 0) -> list[Pair]:

@@ -16,8 +16,7 @@ from benchmarks.report import options, ratios, rows_of, signature, spread
 from benchmarks.tasks import TASKS, Rows, Task
 from benchmarks.turns import Absent, Act, Measured, Record, take_turns
 from glassformer.runtime.devices import has_fast_bfloat16
-from glassformer.training.loop import initial_model
-from glassformer.training.update import Updater
+from glassformer.training.update import Updater, initial_model
 
 WARM_UPDATES, UPDATES_A_TURN = 2, 6
 CPU = torch.device("cpu")

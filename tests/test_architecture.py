@@ -171,12 +171,12 @@ def test_a_runner_imports_only_its_runtime_and_the_files_next_to_it_in_layers():
         "run": {"engine", "lines"},
         "ctranslate2_engine": {"ctranslate2", "lines", "source"},
         "onnx_engine": {"numpy", "onnxruntime", "lines", "source", "text"},
-        "lines": {"probability", "source", "text"},
+        "lines": {"beam_confidence", "source", "text"},
         "source": {"new_strings", "text"},
         "text": {"segmenters"},
         "segmenters": {"tokenizers"},
         "sentencepiece_cut": {"sentencepiece"},
-        "probability": set(),
+        "beam_confidence": set(),
         "new_strings": set(),
     }
     for path in (*sorted(RUNNERS.glob("*.py")), CUTTER, *SHARED):

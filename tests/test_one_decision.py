@@ -148,7 +148,7 @@ def test_a_search_request_is_decided_alike(house, name):
     assert len(found["alternatives"]) == expected - 1
     row = json.loads(answer.out)
     assert {key: row[key] for key in found} == six_digits(found)
-    assert response.json()["translations"] == [found]
+    assert response.json()["answers"] == [found]
 
 
 def test_evaluation_and_explanation_follow_the_same_rule(house):
@@ -167,7 +167,7 @@ def test_an_ensemble_answers_alike_and_is_not_opened(house):
     app = create_app(Served.load(house.run, ensemble=[house.run], device="cpu"))
     http = TestClient(app, base_url="http://127.0.0.1")
     expected = both.translate([TEXT])[0].to_json()
-    assert http.post("/v1/translate", json={"texts": [TEXT], "details": True}).json()["translations"] == [expected]
+    assert http.post("/v1/translate", json={"texts": [TEXT], "details": True}).json()["answers"] == [expected]
     answer = answer_to("translate", house.run, "--ensemble", house.run, "--json", stdin=TEXT.encode())
     assert json.loads(answer.out)["score"] == pytest.approx(expected["score"])
     response = http.post("/v1/trace", json={"text": TEXT})

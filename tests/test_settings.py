@@ -113,7 +113,7 @@ def test_an_unknown_name_anywhere_in_a_recipe_is_found(recipe, name, hint):
         (TrainingSettings, "learning_rate", 0, "greater than 0"),
         (TrainingSettings, "seed", -1, "greater than or equal to 0"),
         (DecodingSettings, "length_alpha", 10.5, "less than or equal to 10"),
-        (TrainingSettings, "schedule", "cosin", "'noam', 'inverse_sqrt', 'cosine' or 'constant'"),
+        (TrainingSettings, "schedule", "cosin", "'noam', 'inverse_sqrt', 'cosine', 'wsd' or 'constant'"),
         (SideSettings, "lowercase", "maybe", "boolean"),
         (DataSettings, "source", "a\udcff", "valid UTF-8"),
         (DataSettings, "target", 2**53, "fewer digits"),
@@ -133,7 +133,7 @@ def test_a_wrong_value_is_named_with_what_is_expected(section, name, value, expe
     assert caught.value.got == repr(value)
     assert expected in caught.value.expected
     if name == "schedule":
-        assert caught.value.hint == "did you mean 'cosine'? valid: noam, inverse_sqrt, cosine, constant"
+        assert caught.value.hint == "did you mean 'cosine'? valid: noam, inverse_sqrt, cosine, wsd, constant"
 
 
 # Settings that do not fit together

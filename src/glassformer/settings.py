@@ -229,14 +229,14 @@ class TrainingSettings(_Frozen):
 
     seed: NotNegative = _setting(1, "random seed of the split, the weights, the dropout and the order of batches")
     steps: Positive = _setting(100_000, "maximum number of steps (updates of the weights)")
-    max_minutes: float | None = _setting(None, "maximum minutes of training; a cosine schedule reaches 0 by then", gt=0)
+    max_minutes: float | None = _setting(None, "maximum minutes of training; a wsd schedule decays by then", gt=0)
     batch_tokens: Positive = _setting(25_000, "maximum number of tokens in a batch on either side, padding included")
     accumulate: Positive = _setting(1, "number of batches whose gradients are accumulated for one step")
     batch_parts: NotNegative = _setting(
         0, "number of parts of a batch that a CPU computes at the same time; 0: one for each core, if that is faster"
     )
-    schedule: Literal["noam", "inverse_sqrt", "cosine", "constant"] = _setting(
-        "noam", "schedule of the learning rate (Departure: any but noam)"
+    schedule: Literal["noam", "inverse_sqrt", "cosine", "wsd", "constant"] = _setting(
+        "noam", "schedule of the learning rate; wsd: warm-up, stable, decay (Departure: any but noam)"
     )
     learning_rate: float = _setting(
         1.0,
@@ -258,11 +258,8 @@ class TrainingSettings(_Frozen):
         500, "maximum number of held-out rows that a validation translates; the choice of weights at the end: all"
     )
     metric: Metric = _setting("exact_match", "metric that selects the best weights and decides on early stopping")
-    patience: NotNegative = _setting(0, "number of validations without a better metric before training stops; 0: never")
-    patience_when_right: NotNegative = _setting(
-        0,
-        "number of validations in a row with every answer right, and a loss that falls by less than 0.001, "
-        "before training stops; 0: never",
+    patience: NotNegative = _setting(
+        0, "number of validations without a gain before training stops, or a wsd schedule decays; 0: never"
     )
     keep_snapshots: NotNegative = _setting(5, "number of snapshots, after 1/2, 1/4, 1/8 … of the steps; 0: none", le=60)
     average_last: NotNegative = _setting(5, "number of last validated weights whose average is tried; 0: none")

@@ -88,6 +88,45 @@ def test_a_setting_that_cannot_be_read_says_what_to_write(call, table, tmp_path,
     assert_is_for_people(answer, 2, f"  next: {next_words}" if "=3" in next_words else next_words)
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["--steps", "100"], "--set training.steps=100"),
+        (["--drop-out=0.1"], None),
+        (["--dropout=0.1"], "--set model.dropout=0.1"),
+        (["--lr", "0.1"], "--set training.learning_rate=VALUE"),
+        (["--epochs", "5"], "--set training.steps=VALUE"),
+        (["--num-layers", "2"], "--set model.n_encoder_layers=VALUE or --set model.n_decoder_layers=VALUE"),
+    ],
+)
+def test_an_option_that_is_a_setting_says_what_to_write(call, table, tmp_path, words, shown):
+    answer = call("train", table, "--out", tmp_path / "new", *words)
+    option = words[0].partition("=")[0]
+    expected = "No such option" if shown is None else f"there is no option {option}; it is a setting\n  next: {shown}\n"
+    assert (answer.code, expected in answer.err) == (2, True), answer.err
+
+
+@pytest.mark.parametrize("verb", ["explain", "tokens"])
+def test_a_file_is_no_text_to_look_into(call, run, few, verb):
+    assert_is_for_people(call(verb, run, few), 2, "this is a file", str(few), f"glassformer {verb} {run} TEXT")
+
+
+def test_a_table_is_no_model_and_a_document_no_text(call, run, few, tmp_path):
+    assert_is_for_people(call("info", few), 1, "this is not a model", str(few), "a run directory")
+    for name, data, what in (
+        ("a.xlsx", b"PK\x03\x04" + bytes(50), "an Excel workbook"),
+        ("a.txt", "1969-07-20\n".encode("utf-16"), "text in UTF-16"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert_is_for_people(call("translate", run, tmp_path / name), 1, what, "next: ")
+
+
+def test_files_that_are_named_in_place_of_one_that_is_missing_are_near_without_their_suffix(call, run, few):
+    folder = few.parent
+    assert "did you mean 'dates.csv'?" in call("evaluate", run, folder / "daets.csv").err
+    assert "did you mean" not in call("evaluate", run, folder / "missing.csv").err
+
+
 def test_a_word_of_another_option_is_no_file(call, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("glassformer.export.export", Mock(side_effect=RunError("it was called")))

@@ -104,18 +104,18 @@ def test_models_with_other_inputs_read_their_own_columns(tmp_path, call, small, 
     assert "the models do not read the same rows and targets of the table" in other.err
 
 
-GOLD = [("word", "translation"), *cipher(40)]
+GOLD = [("word", "answer"), *cipher(40)]
 
 
 @pytest.mark.parametrize(
     ("rows", "n_right"),
     [
-        ([("word", "translation", "translation_2"), *((x, y, y[::-1]) for x, y in GOLD[1:])], 0),
-        ([("word", "translation", "translation_2"), *((x, y[::-1], y) for x, y in GOLD[1:])], 40),
+        ([("word", "answer", "answer_2"), *((x, y, y[::-1]) for x, y in GOLD[1:])], 0),
+        ([("word", "answer", "answer_2"), *((x, y[::-1], y) for x, y in GOLD[1:])], 40),
         ([("text", "output"), *sorted(GOLD[1:])], 40),
-        ([("id", "source", "translation"), *((str(i), x, y) for i, (x, y) in enumerate(sorted(GOLD[1:])))], 40),
+        ([("id", "source", "answer"), *((str(i), x, y) for i, (x, y) in enumerate(sorted(GOLD[1:])))], 40),
         (sorted(GOLD[1:]), 40),
-        ([("translation",), *((y,) for _, y in GOLD[1:])], 40),
+        ([("answer",), *((y,) for _, y in GOLD[1:])], 40),
         ([("prediction", "word"), *((y, x) for x, y in sorted(GOLD[1:]))], 40),
     ],
 )

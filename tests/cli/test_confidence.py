@@ -49,32 +49,32 @@ def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_the_probability_is_a_column_next_to_the_answer(call, calibrated, full, form, tmp_path):
+def test_the_confidence_is_a_column_next_to_the_answer(call, calibrated, full, form, tmp_path):
     out = tmp_path / f"out.{form}"
     answer = call("translate", calibrated, "-", "--min-confidence", "0", "--out", out, stdin=TEXTS + b"\n")
     assert answer.code == 0, answer.err
     if form == "csv":
         *rows, last = csv.DictReader(io.StringIO(out.read_text("utf-8")))
-        assert last == {"translation": "", "probability": ""}
+        assert last == {"answer": "", "confidence": ""}
     else:
         *rows, last = map(json.loads, out.read_text("utf-8").splitlines())
-        assert last == {"translation": "", "probability": None}
-    assert [float(row["probability"]) for row in rows] == pytest.approx([one["probability"] for one in full], abs=1e-4)
+        assert last == {"answer": "", "confidence": None}
+    assert [float(row["confidence"]) for row in rows] == pytest.approx([one["confidence"] for one in full], abs=1e-4)
 
 
 def test_a_minimum_leaves_uncertain_answers_empty_says_so_and_keeps_their_rows(call, calibrated, full):
-    minimum = sorted(one["probability"] for one in full)[20]
+    minimum = sorted(one["confidence"] for one in full)[20]
     answer = call("translate", calibrated, "-", "--min-confidence", minimum, stdin=TEXTS)
-    expected = [one["text"] if one["probability"] >= minimum else "" for one in full]
+    expected = [one["text"] if one["confidence"] >= minimum else "" for one in full]
     assert (answer.code, answer.out.split("\n")[:-1]) == (0, expected)
-    n_empty = sum(one["probability"] < minimum for one in full)
+    n_empty = sum(one["confidence"] < minimum for one in full)
     assert f"{n_empty} rows are left empty: the answer is too uncertain for --min-confidence" in answer.err
     held = [
         json.loads(line)
         for line in call("translate", calibrated, "--json", "--min-confidence", "1", stdin=TEXTS).out.splitlines()
     ]
     assert {one["text"] for one in held} == {""}
-    assert held[0]["left_out"] == f"right with a probability of {full[0]['probability']:.3f}, below 1"
+    assert held[0]["left_out"] == f"confidence {full[0]['confidence']:.3f}, below 1"
 
 
 def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, table_of):
@@ -88,5 +88,5 @@ def test_evaluate_shows_coverage_against_accuracy(call, calibrated, tmp_path, ta
 def test_a_model_that_is_not_calibrated_names_the_command_that_does_it(call, run):
     answer = call("translate", run, "-", "--min-confidence", "0.5", stdin=TEXTS)
     assert (answer.code, answer.out) == (2, "")
-    assert "the probability that an answer is right is not known" in answer.err
+    assert "the confidence of answers is not known" in answer.err
     assert f"glassformer calibrate {run / 'model.safetensors'} TABLE" in answer.err

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
 
+import pytest
 from rich.console import Console
 
-from glassformer.cli.console import printable, printable_lines, wrapped
+from glassformer.cli.console import print_error, printable, printable_lines, wrapped
 from glassformer.data.digits import six_digits
 
 
@@ -46,3 +48,17 @@ def test_numbers_for_programs_have_six_significant_digits() -> None:
     same = {"count": 12345678, "text": "0.12345678", "is_right": True}
     value = {"scores": [0.12345678, -1234567.8], "pair": (1.5e-9, 2.0), **same}
     assert six_digits(value) == {"scores": [0.123457, -1234570.0], "pair": [1.5e-9, 2.0], **same}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_error_for_a_terminal_breaks_between_words_and_its_command_not_at_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    command = f"  next: glassformer train {'long/' * 9}table.csv --out run"
+    print_error(f"error: the table does not say which column it is\n  where: t.csv\n{command}")
+    said = ["error: the table does not say which", "  column it is", "  where: t.csv", command, ""]
+    assert terminal.getvalue().split("\n") == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,10 @@ def test_members_are_trained_into_one_model_that_is_tested(tmp_path, call, small
         lines = [line for line in answer.err.splitlines() if line.startswith(f"member {seed}: step")]
         assert [line.split()[3] for line in lines] == ["10", "20", "20"]
     assert "2 members, with the seeds 1, 2" in answer.err
+    assert ", still improving: the loss fell by " in answer.err
+    command = shlex.split(answer.err.rpartition("next:")[2])
+    assert command[-1] == "training.steps=40"
+    assert call(*command[1:], "--dry-run").code == 0
     assert set(json.loads(answer.out)) == {"run", "test"}
     facts = json.loads(call("info", tmp_path / "run", "--json").out)
     assert facts["seeds"] == [1, 2]
@@ -79,7 +84,7 @@ def test_a_model_with_members_is_calibrated_as_one(tmp_path, call, joined, table
     assert call("calibrate", model, table).code == 0
     assert ModelFile.load(model).seeds == [1, 2]
     answer = call(*asked, stdin=b"2014-05-06\n")
-    assert 0 < json.loads(answer.out)["probability"] < 1
+    assert 0 < json.loads(answer.out)["confidence"] < 1
     refused = call(*asked, "--ensemble", model, stdin=b"2014-05-06\n")
     assert refused.code == 2
     assert "an ensemble of 4 models" in refused.err

@@ -43,7 +43,7 @@ def test_kept_columns_come_before_the_answers_in_the_format_of_the_input(call, r
     answer = call("translate", run, ids, "--column", "date", "--keep", "note,id")
     rows = list(csv.reader(answer.out.splitlines(keepends=True), strict=True))
     assert answer.code == 0
-    assert rows[0] == ["note", "id", "translation"]
+    assert rows[0] == ["note", "id", "answer"]
     assert [row[1:] for row in rows[1:]] == [list(row) for row in zip("abcd", answers, strict=True)]
     assert [row[0] for row in rows[1:]] == ["plain", 'a "quote", a comma', "two\nlines", "tab\there"]
     assert "column: date (column 1) · kept: note (column 2), id (column 0)" in answer.err
@@ -53,7 +53,7 @@ def test_alignments_are_pairs_of_numbers_in_a_column_and_lists_in_json(call, run
     lines = "".join(f"{date}\n" for date in DATES).encode()
     table = call("translate", run, "--alignments", stdin=lines).out.splitlines()
     objects = call("translate", run, ids, "--column", "date", "--alignments", "--json").out.splitlines()
-    assert table[0] == "translation\talignment"
+    assert table[0] == "answer\talignment"
     for line, written in zip(table[1:], objects, strict=True):
         found = json.loads(written)
         assert line.split("\t")[1] == " ".join(f"{source}-{target}" for source, target in found["alignment"])

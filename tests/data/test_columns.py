@@ -156,3 +156,20 @@ def test_text_in_braces_is_no_object(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"template": x, "result": y}) + "\n" for x, y in rows))
     assert read_table(path, DataSettings()).pairs == rows
+
+
+RECORDS = [f"RX-{100_000 + 7 * row}" for row in range(len(PAIRS))]
+KINDS = [f"kind {row % 3}" for row in range(len(PAIRS))]
+
+
+def test_a_column_of_record_numbers_is_neither_and_what_is_above_it_is_a_header(tmp_path):
+    assert read(tmp_path, written([("record", RECORDS), ("written", X), ("meant", Y)])).pairs == PAIRS
+    columns = [("kind", KINDS), ("record", RECORDS), ("written", X), ("meant", Y)]
+    with pytest.raises(ColumnError, match="which of its 4 columns") as caught:
+        read(tmp_path, written(columns))
+    assert caught.value.hint == "name them, for example: --source written --target meant"
+    without = [(name, [cell if row else f"{name} {cell}" for row, cell in enumerate(cells)]) for name, cells in columns]
+    assert read(tmp_path, written(columns[1:], header=False)).pairs == PAIRS  # the first row has a record number
+    with pytest.raises(ColumnError, match="which of its 4 columns") as caught:
+        read(tmp_path, written(without[:1] + without[2:] + [("more", X)], header=False))
+    assert caught.value.hint == "name them, for example: --source 1 --target 2"

@@ -146,7 +146,7 @@ def test_rows_are_won_by_fewer_edits_and_the_largest_differences_are_shown_first
     assert (found.won_by_a, found.won_by_b) == (2, 1)
     assert [row.source for row in found.examples_a] == ["source 3", "source 5"]
     (row,) = found.examples_b
-    assert (row.source, row.gold, row.a, row.b) == ("source 7", "target 07", "?", "target 07")
+    assert (row.source, row.target, row.a, row.b) == ("source 7", "target 07", "?", "target 07")
 
 
 def test_a_source_with_several_targets_is_one_item():

@@ -86,7 +86,7 @@ def test_the_json_has_the_agreed_form_and_survives_a_round_trip() -> None:
     }  # fmt: skip
     assert found["unfinished"] == 1
     assert found["examples"][0] == {
-        "source": "aube", "gold": "o b", "answer": "o b e t", "edits": 2, "score": -2.5, "n_references": 1,
+        "source": "aube", "target": "o b", "answer": "o b e t", "edits": 2, "score": -2.5, "n_references": 1,
     }  # fmt: skip
 
 

@@ -127,10 +127,10 @@ def test_the_worst_rows_have_most_edits_per_token_and_the_doubtful_ones_the_lowe
     assert [row.is_right for row in found.doubtful] == [False, False, True, False]
 
 
-def test_a_calibrated_probability_orders_the_doubtful_rows() -> None:
+def test_confidence_orders_the_doubtful_rows() -> None:
     rows = answered(("a", "ab", "ab"), ("b", "de", "ab"), ("c", "ab", "ab"))
     probabilities = (0.9, 0.2, 0.5)
-    calibrated = [(item, replace(a, probability=p)) for (item, a), p in zip(rows, probabilities, strict=True)]
+    calibrated = [(item, replace(a, confidence=p)) for (item, a), p in zip(rows, probabilities, strict=True)]
     assert [row.number for row in find_failures(translator(), calibrated).doubtful] == [1, 2, 0]
 
 
@@ -157,6 +157,19 @@ def test_items_are_grouped_by_their_rarest_token_and_by_what_the_training_has_no
         "longer than all": 1,
     }
     assert novelty.groups[0].rows.endswith("“é”")
+
+
+def test_a_rare_subword_and_an_unknown_one_are_named_by_their_words() -> None:
+    file = untrained(alphabet="tab tab cap cap a b c d e f", side={"kind": "subwords", "vocabulary_size": 24})
+    tokenizer = file.source_tokenizer
+    rare = tokenizer.encode("tab fade cap")[-3 - len(tokenizer.encode("cap")) :][0]
+    counts = [0 if token == rare else 1_000 for token in range(len(tokenizer))]
+    data = TrainingData(source_counts=tuple(counts), target_counts=tuple(counts))
+    model = Translator(replace(file, data=data), device="cpu")
+    items = answered(("tab fade cap", "a", "b"), ("fabØ cap", "a", "b"))
+    items[1] = items[1][0], replace(items[1][1], unknown=("Ø",))
+    (by_rarity,) = (one for one in find_failures(model, items).breakdowns if one.by.startswith("how often"))
+    assert by_rarity.groups[0].rows == "rows with source tokens that were never trained: “fade”, “fabØ”"
 
 
 @pytest.mark.parametrize(

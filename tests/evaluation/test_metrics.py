@@ -23,13 +23,13 @@ ANSWERS = ["the cat sat on the mat .", "a dog barks loudly at night", "", "we sa
 GOLDS = ["the cat is on the mat .", "the dog barks loudly at night", "nobody", "we saw it"]
 
 
-def bleu(answers: Any, golds: Any, tokenize: str = "13a", resamples: int = 1000, seed: int = 1) -> Measure:
-    found = metrics.row_statistics("bleu", answers, golds, str.split, bleu_tokenize=tokenize)
+def bleu(answers: Any, targets: Any, tokenize: str = "13a", resamples: int = 1000, seed: int = 1) -> Measure:
+    found = metrics.row_statistics("bleu", answers, targets, str.split, bleu_tokenize=tokenize)
     return metrics.measured(found, resamples, seed)
 
 
-def chrf(answers: Any, golds: Any, resamples: int = 1000, seed: int = 1) -> Measure:
-    return metrics.measured(metrics.row_statistics("chrf", answers, golds, str.split), resamples, seed)
+def chrf(answers: Any, targets: Any, resamples: int = 1000, seed: int = 1) -> Measure:
+    return metrics.measured(metrics.row_statistics("chrf", answers, targets, str.split), resamples, seed)
 
 
 def distance_by_table(a: Any, b: Any) -> int:
@@ -53,8 +53,8 @@ def test_composed_and_decomposed_letters_match() -> None:
     composed, decomposed = "réunion ɔ̃", unicodedata.normalize("NFD", "réunion ɔ̃")
     assert composed != decomposed
     assert metrics.exact_matches([composed, decomposed], [decomposed, composed]).tolist() == [1.0, 1.0]
-    answers, golds = ["a ", "A", "ﬁ", "²", "a  b"], ["a", "a", "fi", "2", "a b"]
-    assert metrics.exact_matches(answers, golds).tolist() == [0.0] * 5  # nothing else is forgiven
+    answers, targets = ["a ", "A", "ﬁ", "²", "a  b"], ["a", "a", "fi", "2", "a b"]
+    assert metrics.exact_matches(answers, targets).tolist() == [0.0] * 5  # nothing else is forgiven
     for measure in (bleu, chrf):
         text, other = f"{composed} a b c", f"{decomposed} a b c"
         assert measure([text], [other], resamples=2).value == pytest.approx(100)
@@ -92,11 +92,11 @@ def test_all_right_is_a_bleu_of_exactly_100() -> None:
 
 def test_bleu_is_undefined_where_no_answer_or_no_target_has_four_tokens() -> None:
     short, long = ["one two", "Mr. A"], ["one two three four", "a"]
-    for answers, golds, why in ((short, long, "answer"), (long, short, "target"), (short, short, "answer")):
-        found = bleu(answers, golds)
+    for answers, targets, why in ((short, long, "answer"), (long, short, "target"), (short, short, "answer")):
+        found = bleu(answers, targets)
         assert found.undefined == f"no {why} has four tokens"
         assert np.isnan([found.value, found.low, found.high]).all()
-        assert metrics.quick_metric("bleu", answers, golds, list) == 0
+        assert metrics.quick_metric("bleu", answers, targets, list) == 0
     assert bleu(["一二三四"], ["一二三四"]).undefined
     for answers, tokenize in ((["一二三四"], "zh"), (["So, go."], "13a"), (long, "none")):
         found = bleu(answers, answers, tokenize=tokenize)

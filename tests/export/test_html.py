@@ -72,10 +72,10 @@ def test_the_confidence_is_that_of_translate(tmp_path: Path) -> None:
     yielded, plain = with_engine(folder, code, texts=texts, beams=model_file.settings.decoding.num_beams)
     found = {one["row"]: one for one in yielded}.values()  # an answer that is certain comes before its confidence
     expected = list(translate_stream(Translator(model_file, device="cpu"), texts, min_confidence=0.0))
-    assert len({answer.probability for answer in expected}) > 10
+    assert len({answer.confidence for answer in expected}) > 10
     assert {bool(answer.unlike) for answer in expected} == {True, False}
     for one, right in zip(found, expected, strict=True):
-        assert one.get("confidence") == (right.probability and pytest.approx(right.probability, abs=1e-3)), right
+        assert one.get("confidence") == (right.confidence and pytest.approx(right.confidence, abs=1e-3)), right
     assert not any("confidence" in one for one in plain)
 
 

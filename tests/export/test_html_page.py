@@ -178,12 +178,12 @@ def test_typing_gives_the_answer_and_its_confidence(window: Window, translator: 
         window.type("")
         window.page.keyboard.type(text)
         (right,) = translate_stream(translator, [text], min_confidence=0.0)
-        assert right.probability is not None
+        assert right.confidence is not None
         window.wait(f"document.querySelector('.answer-text')?.textContent === {json.dumps(right.text or EMPTY)}")
         window.page.wait_for_selector(".output-area[aria-busy='false']")  # the confidence comes later
         assert f"score −{-right.score:.4f}" in window.answer
-        assert f"confidence {percent(np.log(right.probability))}" in window.answer
-        assert window.page.locator(".badge.red").count() == (right.probability < 0.5)
+        assert f"confidence {percent(np.log(right.confidence))}" in window.answer
+        assert window.page.locator(".badge.red").count() == (right.confidence < 0.5)
     assert window.page.get_attribute(".output-area", "aria-live") == "polite"
     window.type("")
     assert window.answer == "The answer appears here as you type."
@@ -212,7 +212,7 @@ def test_many_lines_give_as_many_answers(window: Window, translator: Translator)
     for text, answer, confidence in rows:
         if text in right:
             assert answer.startswith(right[text].text)
-            assert confidence == (percent(np.log(right[text].probability or 1)) if text else "")
+            assert confidence == (percent(np.log(right[text].confidence or 1)) if text else "")
     assert "Not in the vocabulary: “ß” (U+00DF), “q” (U+0071). The model reads <unk> instead." in rows[4][1]
     too_long = f"The text is longer than the model takes: {MAX_TOKENS + 1} tokens, at most {MAX_TOKENS}."
     assert rows[5][1:] == [too_long, ""]
@@ -243,7 +243,7 @@ def test_a_file_is_dropped_and_its_answers_are_downloaded(window: Window, transl
         if text in right:
             assert (answer["text"], answer["finished"]) == (right[text].text, right[text].finished)
             assert answer["score"] == pytest.approx(right[text].score, abs=1e-4)
-            confidence = None if n_more else right[text].probability
+            confidence = None if n_more else right[text].confidence
             assert answer.get("confidence") == (confidence and pytest.approx(confidence, abs=1e-3))
             assert answer["unknown"] == list(right[text].unknown)
         else:
@@ -380,7 +380,7 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     opened.page.click("[data-key='ask']")
     opened.page.wait_for_selector("dd:has-text('gab')")
     (other,) = translate_stream(translator, ["gab"], num_beams=beams, min_confidence=0.0 if beams == 5 else None)
-    words = f"right with probability {percent(np.log(other.probability))}" if beams == 5 else "model’s probability"
+    words = f"right with probability {percent(np.log(other.confidence))}" if beams == 5 else "model’s probability"
     assert words in opened.page.inner_text("#header")
     opened.page.click("text=← translator")
     opened.page.wait_for_selector("#text")

@@ -49,17 +49,17 @@ def test_a_program_answers_lines_as_translate_does_without_glassformer(
     [("onnx", 2), pytest.param("ctranslate2", 1, marks=pytest.mark.medium)],
     indirect=["run"],
 )
-def test_a_program_gives_the_probability_that_translate_gives(run: Any, members: int, tmp_path: Path) -> None:
+def test_a_program_gives_the_confidence_that_translate_gives(run: Any, members: int, tmp_path: Path) -> None:
     """CTranslate2 has a beam of its own, which may find other rivals: there it is only that of the same kind."""
     model_file, path = calibrated(make_model(seed=7, members=members)), tmp_path / "model.safetensors"
     model_file.save(path)
     data = "".join(f"{text}\n" for text in make_texts(model_file) if len(text) <= 40).encode()
     right = answer_to("translate", path, "-", "--min-confidence", "0", "--json", stdin=data).out.splitlines()
-    expected = [json.loads(line).get("probability") for line in right]
+    expected = [json.loads(line).get("confidence") for line in right]
     assert len({p for p in expected if p is not None}) > 4
     in_json = "".join(f"{json.dumps(line)}\n" for line in data.decode().splitlines()).encode()
     found = run(model_file, in_json, "--confidence", "--json").stdout.splitlines()
-    given = [json.loads(line)["probability"] for line in found]
+    given = [json.loads(line)["confidence"] for line in found]
     bound = 1e-3 if (tmp_path / "exported" / "encoder.onnx").exists() else 0.5
     assert given == [None if p is None else pytest.approx(p, abs=bound) for p in expected]
     plain = run(model_file, data, "--confidence").stdout.decode().splitlines()

@@ -13,9 +13,8 @@ import torch
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
 from glassformer.data.prepare import prepare
-from glassformer.training.loop import initial_model
 from glassformer.training.objective import Computation
-from glassformer.training.update import Updater
+from glassformer.training.update import Updater, initial_model
 from tests import tiny
 from tests.chaos.conftest import child, wait
 

@@ -1,4 +1,4 @@
-"""The probability that an answer is right: fitted on held-out rows, kept in the model file, and given with answers."""
+"""Confidence: fitted on held-out rows, kept in the model file, and given with answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from glassformer import evaluate, explain, translate_stream
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.evaluation.calibration import calibrate
 from glassformer.evaluation.reliability import reliability
+from glassformer.inference.beam_confidence import beam_confidence, features
 from glassformer.inference.confidence import MIN_SOURCES, PRIOR, fit, regression
-from glassformer.inference.probability import features, probability
 from glassformer.inference.translator import EMPTY, Translator
 from glassformer.storage.container import read_tensors, write_tensors
 from glassformer.storage.modelfile import FORMAT, ModelFile
@@ -42,11 +42,11 @@ def test_features_are_those_of_a_hand_computed_beam() -> None:
     st.lists(st.floats(-1e4, 0), min_size=1, max_size=9),
     st.booleans(),
 )
-def test_every_answer_has_a_probability(weights: list[float], scores: list[float], usual: bool) -> None:
+def test_every_answer_has_a_confidence(weights: list[float], scores: list[float], usual: bool) -> None:
     """With all weights that a model file may have."""
     calibration = Calibration(**EXAMPLE.to_dict() | {"weights": weights})
     limit = 1.0 if usual else calibration.unusual_limit
-    assert 0 <= probability(calibration.weights, scores, limit) <= (1 if usual else 2 / 5)
+    assert 0 <= beam_confidence(calibration.weights, scores, limit) <= (1 if usual else 2 / 5)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), min_size=1, max_size=40))
@@ -70,16 +70,16 @@ def test_the_square_counts_only_where_more_log_odds_never_make_an_answer_less_pr
     weights = fit(rows, right)
     assert len(weights) == (4 if curve > 0 else 3)
     beams = [[-0.5, -0.5 - log_odds] for log_odds in np.linspace(0, 10, 50)]
-    found = [probability(weights.tolist(), scores) for scores in beams]
+    found = [beam_confidence(weights.tolist(), scores) for scores in beams]
     assert found == sorted(found)
 
 
 def test_where_no_held_out_answer_is_wrong_an_answer_with_a_rival_is_uncertain() -> None:
     rows = np.array([features([-0.01, -6.0, -7.0])] * 500)
     weights, limit = fit(rows, np.ones(500)).tolist(), EXAMPLE.model_copy(update={"unusual": 0, "unusual_right": 0})
-    assert probability(weights, [-0.01, -6.0, -7.0]) > 0.99
-    assert probability(weights, [-0.9, -0.9, -7.0]) < 0.7
-    assert probability(weights, [-0.01, -6.0, -7.0], limit.unusual_limit) == 0.5
+    assert beam_confidence(weights, [-0.01, -6.0, -7.0]) > 0.99
+    assert beam_confidence(weights, [-0.9, -0.9, -7.0]) < 0.7
+    assert beam_confidence(weights, [-0.01, -6.0, -7.0], limit.unusual_limit) == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_calibration_says_what_it_was_fitted_on(translator: Translator) -> Non
     found = translator.model_file.calibration
     assert found is not None
     assert (found.sources, found.right, found.table, found.num_beams) == (200, 133, "made.csv", 3)
-    mean = np.mean([answer.probability for answer in translate_stream(translator, SOURCES, min_confidence=0.0)])
+    mean = np.mean([answer.confidence for answer in translate_stream(translator, SOURCES, min_confidence=0.0)])
     assert mean == pytest.approx(133 / 200, abs=0.02)
     assert found.summary == "calibrated on 200 held-out sources of made.csv, 133 of them answered correctly"
     none = found.model_copy(update={"right": 0, "table": None})
@@ -110,17 +110,17 @@ def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: 
     assert error.expected == f"at least {MIN_SOURCES}, none of which was trained on"
 
 
-def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(translator: Translator) -> None:
+def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_confidence(translator: Translator) -> None:
     (best,) = translator.translate(["abc"], num_return_sequences=3)
     calibration = translator.model_file.calibration
     assert calibration is not None
     scores = [one.score for one in (best, *best.alternatives)]
-    assert best.probability == probability(
+    assert best.confidence == beam_confidence(
         calibration.weights, scores, 1.0 if best.finished else calibration.unusual_limit
     )
-    assert best.to_json()["probability"] == best.probability
-    assert [one.probability for one in best.alternatives] == [None, None]
-    assert "probability" not in best.alternatives[0].to_json()
+    assert best.to_json()["confidence"] == best.confidence
+    assert [one.confidence for one in best.alternatives] == [None, None]
+    assert "confidence" not in best.alternatives[0].to_json()
     ensemble = Translator(translator.model_file, ensemble=[translator.model_file], device="cpu")
     plain = Translator(untrained(), device="cpu")
     others: list[tuple[Translator, dict]] = [
@@ -131,7 +131,7 @@ def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_probability(trans
         (ensemble, {"num_return_sequences": 3}),
         (plain, {"num_return_sequences": 3}),
     ]
-    assert [one.translate(["abc"], **options)[0].probability for one, options in others] == [None] * 6
+    assert [one.translate(["abc"], **options)[0].confidence for one, options in others] == [None] * 6
 
 
 def test_confidence_changes_neither_answers_nor_their_number(translator: Translator) -> None:
@@ -141,7 +141,7 @@ def test_confidence_changes_neither_answers_nor_their_number(translator: Transla
     assert texts[0] == texts[1]
 
 
-def test_a_text_unlike_the_training_has_a_limited_probability(translator: Translator) -> None:
+def test_a_text_unlike_the_training_has_a_limited_confidence(translator: Translator) -> None:
     """The training is one text; of the held-out answers to other texts, none of 8 is right."""
     file, finished = translator.model_file, [one.finished for one in translator.translate(SOURCES)]
     first, *_, last = (source for source, is_finished in zip(SOURCES, finished, strict=True) if is_finished)
@@ -153,7 +153,7 @@ def test_a_text_unlike_the_training_has_a_limited_probability(translator: Transl
     made = Translator(replace(file, data=data, calibration=sure), device="cpu")
     known, new = translate_stream(made, [first, last], min_confidence=0.0)
     assert (bool(known.unlike), bool(new.unlike)) == (False, True)
-    assert (known.probability, new.probability) == (pytest.approx(1 / (1 + math.exp(-9))), 0.1)
+    assert (known.confidence, new.confidence) == (pytest.approx(1 / (1 + math.exp(-9))), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_confidence_is_refused_where_it_is_not_known(translator: Translator, opt
     assert got in str(caught.value)
 
 
-def test_a_trace_has_the_probability_of_its_answer_unless_it_is_edited(translator: Translator) -> None:
+def test_a_trace_has_the_confidence_of_its_answer_unless_it_is_edited(translator: Translator) -> None:
     (answer,) = translate_stream(translator, ["abc"], min_confidence=0.0)
-    assert explain(translator, "abc", evidence=False).probability == pytest.approx(answer.probability, abs=1e-5)
+    assert explain(translator, "abc", evidence=False).probability == pytest.approx(answer.confidence, abs=1e-5)
     edited = explain(translator, "abc", evidence=False, edits=["positions off"])
     others = explain(translator, "abc", evidence=False, num_beams=2), explain(untrained(), "abc", evidence=False)
     assert [one.probability for one in (edited, *others)] == [None] * 3
@@ -184,7 +184,7 @@ def test_a_trace_has_the_probability_of_its_answer_unless_it_is_edited(translato
 
 def test_reliability_is_that_of_a_hand_computed_case() -> None:
     """Bins 0.9 to 1 (0.95, 0.95; one right) and 0.4 to 0.5 (0.45; right): gaps 0.45 · 2/3 and 0.55 · 1/3."""
-    answers = [replace(EMPTY, text=text, probability=p) for text, p in (("a", 0.95), ("b", 0.95), ("c", 0.45))]
+    answers = [replace(EMPTY, text=text, confidence=p) for text, p in (("a", 0.95), ("b", 0.95), ("c", 0.45))]
     found = reliability([*answers, EMPTY], ["a", "-", "c", "-"])
     assert found.calibration_error == pytest.approx(0.45 * 2 / 3 + 0.55 / 3)
     assert found.brier == pytest.approx((0.05**2 + 0.95**2 + 0.55**2) / 3)
@@ -196,7 +196,7 @@ def test_reliability_is_that_of_a_hand_computed_case() -> None:
     assert at[0.98].accuracy is None
 
 
-def test_an_evaluation_compares_probabilities_with_what_is_right(translator: Translator) -> None:
+def test_an_evaluation_compares_the_confidence_with_what_is_right(translator: Translator) -> None:
     answers = translator.translate(SOURCES)
     pairs = [(source, "?" * (row % 3 == 0) + answers[row].text) for row, source in enumerate(SOURCES)]
     found = evaluate(translator, pairs, confidence=True)

@@ -80,7 +80,7 @@ def begun(table, tmp_path) -> Path:
     return out
 
 
-EXPECTED = "id,translation\n" + "".join(f"{n},WORD {n}\n" for n in range(200))
+EXPECTED = "id,answer\n" + "".join(f"{n},WORD {n}\n" for n in range(200))
 
 
 def files(folder: Path) -> set[str]:
@@ -147,7 +147,7 @@ def test_a_job_that_is_killed_at_random_has_every_row_once_in_order(tmp_path):
         run(job_of(table, out), resume=record.exists())
     assert rows == sorted(rows)
     assert any(0 < n < 3_000 for n in rows), "it was never killed in the middle"
-    assert out.read_text() == "id,translation\n" + "".join(f"{n},WORD {n}\n" for n in range(3_000))
+    assert out.read_text() == "id,answer\n" + "".join(f"{n},WORD {n}\n" for n in range(3_000))
     assert files(tmp_path) <= {"out.csv", "out.csv.lock"}
 
 
@@ -173,8 +173,8 @@ def test_parquet_is_written_at_the_end_and_resumed_like_the_others(table, tmp_pa
     job = job_of(table, out, layout=layout)
     run(job, resume=True)
     rows = parquet.read_table(out).to_pylist()
-    assert [(row["id"], row["translation"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]
-    assert rows[0]["probability"] is None
+    assert [(row["id"], row["answer"]) for row in rows] == [(str(n), f"WORD {n}") for n in range(200)]
+    assert rows[0]["confidence"] is None
     assert files(tmp_path) == {"out.parquet"}
 
 

@@ -28,7 +28,7 @@ def written(layout: OutputForm, rows: list[tuple[str, str]]) -> str:
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4))
 def test_csv_is_read_again_as_it_was(rows):
     text = written(OutputForm("csv", kept=("id",)), rows)
-    assert list(csv.reader(io.StringIO(text, newline=""), strict=True)) == [["id", "translation"], *map(list, rows)]
+    assert list(csv.reader(io.StringIO(text, newline=""), strict=True)) == [["id", "answer"], *map(list, rows)]
 
 
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4))
@@ -44,7 +44,7 @@ def test_tsv_and_lines_have_one_line_for_each_row(rows):
 def test_json_lines_are_read_again_as_they_were(rows):
     text = written(OutputForm("jsonl", kept=("id",)), rows)
     found = [json.loads(line) for line in text.split("\n")[:-1]]
-    assert found == [{"id": kept, "translation": answer} for kept, answer in rows]
+    assert found == [{"id": kept, "answer": answer} for kept, answer in rows]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_formats_that_conflict_are_refused(out, full, message):
 
 
 def test_the_column_of_answers_has_a_name_of_its_own():
-    assert free_name(("id",)) == "translation"
-    assert free_name(("translation", "translation_2")) == "translation_3"
+    assert free_name(("id",)) == "answer"
+    assert free_name(("answer", "answer_2")) == "answer_3"
 
 
 def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():
@@ -87,8 +87,8 @@ def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():
     answers = [JobAnswer("A", -0.5, -0.25, ("t",), (-0.5,), finished=True)] * 2
     kept = ("n", "list", "text")
     assert OutputForm("jsonl", kept=kept).encode(rows, answers).decode().splitlines() == [
-        '{"n": 1.50, "list": [1, "é"], "text": "1.50", "translation": "A"}',
-        '{"n": null, "list": true, "text": "", "translation": "A"}',
+        '{"n": 1.50, "list": [1, "é"], "text": "1.50", "answer": "A"}',
+        '{"n": null, "list": true, "text": "", "answer": "A"}',
     ]
     full = OutputForm("jsonl", full=True, kept=kept).encode(rows, answers).decode().splitlines()
     assert '"kept": {"n": 1.50, "list": [1, "é"], "text": "1.50"}' in full[0]

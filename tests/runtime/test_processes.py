@@ -55,7 +55,7 @@ def losses_of(out: Path) -> list[float]:
     """The loss of each update, in nats per token, computed in float64."""
     run = Run(plan(PAIRS, out, overrides=Settings(**SETTINGS)), "cpu")
     run.model.double()
-    updates = (run.update(batches) for batches in run._updates())
+    updates = (run.update(batches) for batches in run.updater.batches())
     return [float(sums.smoothed) / sums.n_tokens for sums in islice(updates, N_LOSSES)]
 
 

@@ -113,9 +113,10 @@ def _serve(model: Path, limits: dict[str, Any]) -> None:
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     served = Served.load(model, limits=Limits(**limits), device="cpu")
+    app = create_app(served)
     listening = run.listen("127.0.0.1", 0)
     sys.stderr.write(f"{listening.getsockname()[1]}\n")
-    run.serve(create_app(served), listening, served.limits, served.worker)
+    run.serve(app, listening, served.limits, served.worker, app.state.models.reload)
 
 
 def _command(*words: str) -> None:

@@ -42,19 +42,19 @@ def test_translations_are_those_of_the_translator(client: TestClient, served: Se
     for options in ({"num_beams": 2}, {"num_return_sequences": 3}):
         body = {"texts": ["abc", "", "gfedcba"], **options}
         expected = served.translator.translate(["abc", "", "gfedcba"], **options)
-        found = client.post("/v1/translate", json=body | {"details": True}).json()["translations"]
+        found = client.post("/v1/translate", json=body | {"details": True}).json()["answers"]
         assert found == [answer.to_json() for answer in expected]
         for answer in chain(found, *[answer["alternatives"] for answer in found]):
             for name in DETAILS:
                 del answer[name]
-        assert client.post("/v1/translate", json=body).json() == {"translations": found, "notices": []}
+        assert client.post("/v1/translate", json=body).json() == {"answers": found, "notices": []}
 
 
 def test_a_text_that_the_model_does_not_take_is_left_out_with_the_reason_and_the_others_are_answered(
     client: TestClient, served: Served
 ) -> None:
     texts = ["abc", "a" * 2000, "", "b" * 10_001, "gfe"]
-    found = client.post("/v1/translate", json={"texts": texts, "prefix": "m"}).json()["translations"]
+    found = client.post("/v1/translate", json={"texts": texts, "prefix": "m"}).json()["answers"]
     expected = served.translator.translate(["abc", "gfe"], prefixes=["m", "m"])
     assert [answer["text"] for answer in found] == [expected[0].text, "", "", "", expected[1].text]
     limit = served.translator.max_source_length
@@ -67,14 +67,14 @@ def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(c
     blocks = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
     translated = client.post("/v1/translate", json={"texts": ["abc"]}).json()
     assert translated.keys() == blocks[0].keys()
-    assert translated["translations"][0].keys() == blocks[0]["translations"][0].keys()
+    assert translated["answers"][0].keys() == blocks[0]["answers"][0].keys()
     assert client.post("/v1/translate", json={"text": "abc"}).json() == blocks[1]
 
 
 def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
     client: TestClient, served: Served
 ) -> None:
-    answers = client.post("/v1/translate", json={"texts": ["abc", "", "gfe"], "prefix": "mih"}).json()["translations"]
+    answers = client.post("/v1/translate", json={"texts": ["abc", "", "gfe"], "prefix": "mih"}).json()["answers"]
     assert [answer["text"][:3] for answer in answers] == ["mih", "", "mih"]
     refused = client.post("/v1/translate", json={"texts": ["abc"], "prefix": "mxz"})
     with pytest.raises(TextError) as caught:
@@ -84,7 +84,7 @@ def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused
 
 def test_answers_over_http_are_of_the_given_form(client: TestClient, served: Served) -> None:
     body = {"texts": ["abc", ""], "choices": ["mih", "hi"], "details": True}
-    found = client.post("/v1/translate", json=body).json()["translations"]
+    found = client.post("/v1/translate", json=body).json()["answers"]
     assert found[0] == served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json()
     refused = client.post("/v1/translate", json={"texts": ["abc"], "must_match": "(mih"})
     assert (refused.status_code, refused.json()["error"]["what"]) == (400, "the pattern is not valid")
@@ -225,7 +225,7 @@ def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: 
         "/v1/models": "list_models",
         "/v1/model": "describe_model",
     }
-    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "Translations", "ErrorBody"):
+    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "Answers", "ErrorBody"):
         (example,) = found["components"]["schemas"][name]["examples"]
         vars(bodies)[name].model_validate(example)
 
@@ -233,7 +233,7 @@ def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: 
 def test_answers_are_those_that_openapi_describes(client: TestClient) -> None:
     body = {"texts": ["abc", "a" * 2000, "x"], "num_return_sequences": 2, "details": True, "confidence": True}
     for kind, answer in (
-        (bodies.Translations, client.post("/v1/translate", json=body)),
+        (bodies.Answers, client.post("/v1/translate", json=body)),
         (bodies.Description, client.get("/v1/model")),
         (bodies.ModelNames, client.get("/v1/models")),
         (bodies.ErrorBody, client.post("/v1/translate", json={})),
@@ -274,7 +274,7 @@ def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
 ) -> None:
     body = {"texts": ["abc", "a" * 2000], "confidence": True}
     (notice,) = client.post("/v1/translate", json=body).json()["notices"]
-    assert notice == "the probability that an answer is right is not known: got a model that is not calibrated"
+    assert notice == "the confidence of answers is not known: got a model that is not calibrated"
     calibration = Calibration(
         weights=(-0.5, 0.3, 0.1, 0.1), num_beams=3, fingerprint="0", sources=100, right=50, unusual=3, unusual_right=0
     )
@@ -283,12 +283,12 @@ def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
     with TestClient(create_app(calibrated), "http://127.0.0.1") as client:
         found = client.post("/v1/translate", json=body | {"num_beams": 3}).json()
         expected = calibrated.translator.translate(["abc"], num_beams=3, num_return_sequences=3)[0]
-        assert (found["translations"][0]["probability"], found["notices"]) == (expected.probability, [])
-        assert found["translations"][0]["alternatives"] == []
-        assert "left_out" in found["translations"][1]
+        assert (found["answers"][0]["confidence"], found["notices"]) == (expected.confidence, [])
+        assert found["answers"][0]["alternatives"] == []
+        assert "left_out" in found["answers"][1]
         found = client.post("/v1/translate", json=body | {"num_beams": 2}).json()
-        assert "probability" not in found["translations"][0]
-        assert found["translations"][0]["text"] == calibrated.translator.translate(["abc"], num_beams=2)[0].text
+        assert "confidence" not in found["answers"][0]
+        assert found["answers"][0]["text"] == calibrated.translator.translate(["abc"], num_beams=2)[0].text
         assert found["notices"][0].endswith("got a beam of 2, expected a beam of 3, that of the calibration")
 
 

@@ -33,7 +33,7 @@ def test_a_generated_client_translates(
         body = models.TranslateBody(texts=["abc", "a" * 2000], details=True)
         found = translate.sync(client=made, body=body)
         (answer,) = served.translator.translate(["abc"])
-        assert json.loads(json.dumps(found.to_dict()))["translations"][0] == answer.to_json()
-        assert found.translations[1].left_out.startswith("2000 tokens")
+        assert json.loads(json.dumps(found.to_dict()))["answers"][0] == answer.to_json()
+        assert found.answers[1].left_out.startswith("2000 tokens")
         refused = translate.sync(client=made, body=models.TranslateBody(texts=[], model="other"))
         assert refused.error.what == "the server has no model of this name"

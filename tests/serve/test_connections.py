@@ -43,7 +43,7 @@ def ask(server: Running) -> object:
         opened.sendall(REQUEST)
         status, answer = read_answer(opened)
     assert status == 200
-    return answer["translations"][0]["text"]
+    return answer["answers"][0]["text"]
 
 
 def ask_health(opened: socket.socket) -> None:
@@ -85,7 +85,7 @@ def test_a_client_that_sends_byte_by_byte_gets_its_answer_and_keeps_nobody_waiti
             if position % 50 == 0 or position == len(REQUEST) - 1:
                 assert ask(server) == expected
             slow.sendall(REQUEST[position : position + 1])
-        assert read_answer(slow)[1]["translations"][0]["text"] == expected
+        assert read_answer(slow)[1]["answers"][0]["text"] == expected
 
 
 def test_clients_that_leave_anywhere_in_a_request_are_forgotten(server: Running) -> None:
@@ -230,7 +230,7 @@ def test_a_server_that_stops_finishes_what_it_accepted_and_refuses_the_rest(slow
             wait_until_refused(server)
             first.close()  # which ends its computation
             status, found = read_answer(accepted)
-            assert (status, len(found["translations"])) == (200, 1)
+            assert (status, len(found["answers"])) == (200, 1)
         assert read_all(idle) == b""
         assert server.wait() == 0
         assert server.complaints() == ""

@@ -49,7 +49,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, mo
     assert expected[0] != expected[1]
     for name, answer in ((None, expected[0]), ("one", expected[0]), ("other", expected[1])):
         body = {} if name is None else {"model": name}
-        found = client.post("/v1/translate", json={"texts": ["abc"], **body}).json()["translations"][0]
+        found = client.post("/v1/translate", json={"texts": ["abc"], **body}).json()["answers"][0]
         assert (found["text"], found["score"]) == (answer.text, answer.score)
         trace = client.post("/v1/trace", json={"text": "abc", **body}).json()
         assert trace["provenance"]["model"] == models[name == "other"].name

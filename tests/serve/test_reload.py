@@ -18,7 +18,7 @@ def digest_of(server: Running) -> str:
 
 def answer_of(server: Running) -> object:
     with server.post("/v1/translate", {"texts": ["abc"]}) as opened:
-        return read_answer(opened)[1]["translations"][0]
+        return read_answer(opened)[1]["answers"][0]
 
 
 def wait_for(server: Running, words: str) -> None:

@@ -56,7 +56,7 @@ def test_the_model_tells_its_inputs_and_an_example(client: TestClient, path: Pat
 
 
 def test_a_text_is_an_object_with_the_inputs(client: TestClient) -> None:
-    answers = client.post("/v1/translate", json={"texts": [TEXT, {**TEXT, "tags": "V"}, TEXT]}).json()["translations"]
+    answers = client.post("/v1/translate", json={"texts": [TEXT, {**TEXT, "tags": "V"}, TEXT]}).json()["answers"]
     assert len(answers) == 3
     scores = [one.pop("score") for one in answers]
     assert scores[0] == pytest.approx(scores[2], abs=1e-5)  # which depend on the place in a batch on some processors
@@ -84,7 +84,7 @@ def test_a_text_without_the_inputs_is_an_error(client: TestClient, text: object,
 
 def test_a_text_with_an_empty_input_is_left_out(client: TestClient) -> None:
     empty = TEXT | {"tags": ""}
-    found = client.post("/v1/translate", json={"texts": [empty, TEXT]}).json()["translations"]
+    found = client.post("/v1/translate", json={"texts": [empty, TEXT]}).json()["answers"]
     assert found[0]["left_out"] == "the feature 'tags' is empty"
     assert "left_out" not in found[1]
     assert client.post("/v1/trace", json={"text": empty}).status_code == 422

@@ -42,7 +42,7 @@ def client(run: Path) -> Iterator[TestClient]:
 
 def answers(client: TestClient) -> dict[str, Any]:
     trace = client.post("/v1/trace", json={"text": TEXT, "history": True}).json()
-    translated = client.post("/v1/translate", json={"texts": [TEXT]}).json()["translations"][0]
+    translated = client.post("/v1/translate", json={"texts": [TEXT]}).json()["answers"][0]
     return {
         "translated": (translated["text"], round(translated["score"], 3)),
         "traced": (trace["translation"], round(trace["search"]["beam"]["answers"][0]["score"], 3)),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
+import socket
+import time
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -14,11 +17,13 @@ pytest.importorskip("resource")
 
 from glassformer.errors import BusyError
 from glassformer.serve.api import BLOCK_BYTES, TraceResponse
+from glassformer.serve.limits import Limits
 from glassformer.settings import ModelSettings
 from tests.serve.serving import GUARD, read_all, read_answer, running
 from tests.untrained import character_model
 
 TRACE = {"text": "abcdefg" * 5, "weights": True}
+TRACE_BYTES = 10_000_000  # its minimum size
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +51,7 @@ def test_a_block_is_sent_when_the_one_before_is_taken_and_the_next_trace_waits_f
         async def receive() -> Message:
             raise AssertionError
 
-        task = asyncio.create_task(TraceResponse(compute, slots, 60)({"type": "http"}, receive, send))
+        task = asyncio.create_task(TraceResponse(compute, slots, Limits())({"type": "http"}, receive, send))
         for n_messages in range(1, 6):
             await asyncio.sleep(0)
             while len(sent) < n_messages:
@@ -65,7 +70,7 @@ def test_a_block_is_sent_when_the_one_before_is_taken_and_the_next_trace_waits_f
 
 def test_a_trace_for_which_there_is_no_turn_is_refused() -> None:
     async def answer() -> None:
-        response = TraceResponse(AsyncMock(), asyncio.Semaphore(0), 0.01)
+        response = TraceResponse(AsyncMock(), asyncio.Semaphore(0), Limits(compute_seconds=0.01))
         with pytest.raises(BusyError, match="other traces are being read"):
             await response({"type": "http"}, AsyncMock(), AsyncMock())
 
@@ -73,7 +78,7 @@ def test_a_trace_for_which_there_is_no_turn_is_refused() -> None:
 
 
 def test_texts_are_translated_while_a_trace_is_read_and_the_next_one_has_its_turn(large: Path) -> None:
-    with running(large, traces=1, compute_seconds=GUARD, read_seconds=GUARD) as server:
+    with running(large, traces=1, compute_seconds=GUARD, read_seconds=GUARD, trace_seconds=GUARD) as server:
         with server.post("/v1/trace", TRACE) as deaf:
             assert deaf.recv(12) == b"HTTP/1.1 200"
             with server.post("/v1/translate", {"texts": ["abc"]}) as texts:
@@ -90,3 +95,19 @@ def test_a_client_that_does_not_read_its_trace_is_closed(large: Path) -> None:
             with contextlib.suppress(ConnectionError):
                 assert not read_all(deaf).endswith(b"}")
         assert server.complaints() == ""
+
+
+def test_a_client_that_reads_its_trace_slowly_is_closed(large: Path) -> None:
+    with running(large, traces=1, compute_seconds=GUARD, trace_seconds=0.5) as server:
+        with server.post("/v1/trace", TRACE) as slow, server.post("/v1/trace", TRACE) as other:
+            found = b""
+            while not has_answer(other):  # a little at a time, so that no part of it waits for long
+                found += slow.recv(10_000)
+                time.sleep(0.05)
+            assert read_answer(other)[0] == 200
+            assert len(found + read_all(slow)) < TRACE_BYTES
+        assert server.complaints() == ""
+
+
+def has_answer(opened: socket.socket) -> bool:
+    return bool(select.select([opened], [], [], 0)[0])

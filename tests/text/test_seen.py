@@ -24,7 +24,7 @@ from glassformer.inference.translator import Translator
 from glassformer.settings import SideSettings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, learn
-from glassformer.text.seen import Seen, learn_seen
+from glassformer.text.seen import Seen, learn_seen, words_of
 from tests.browser import chromium
 from tests.inference.test_translator import untrained
 from tests.tiny import in_one_array
@@ -51,7 +51,7 @@ def learned(texts: list[str], alphabet: str = "", **side: object) -> tuple[Token
 
 def unlike(model: tuple[Tokenizer, Seen], text: str) -> str:
     tokenizer, seen = model
-    return seen.unlike(tokenizer.frame(tokenizer.encode(text)), tokenizer)
+    return seen.unlike(tokenizer.frame(tokenizer.encode(text)), tokenizer, tokenizer.unknown(text))
 
 
 def test_a_model_of_dates_until_2000_says_that_a_later_year_is_new_and_knows_other_dates_of_its_years() -> None:
@@ -62,7 +62,7 @@ def test_a_model_of_dates_until_2000_says_that_a_later_year_is_new_and_knows_oth
     assert unlike(model, "1999-11-23, noon") == "the text has 16 tokens, the longest of the training 10"
     assert unlike(model, "1999-11-2") == "no text of the training ends with “1-2”"
     assert unlike(model, "19") == "no text of the training is “19”"
-    assert unlike(model, "1999/11/23") == "no text of the training has “999<unk>”"
+    assert unlike(model, "1999/11/23") == "no text of the training has “999/”"
 
 
 def test_new_words_are_no_mark_where_texts_are_diverse_and_a_repeated_text_is_one_text() -> None:
@@ -72,7 +72,7 @@ def test_new_words_are_no_mark_where_texts_are_diverse_and_a_repeated_text_is_on
         tokenizer, seen = learned(texts)
         assert seen.n == 1
         assert unlike((tokenizer, seen), "ponmlk") == ""
-        assert unlike((tokenizer, seen), "pon9") == "no text of the training has “<unk>”"
+        assert unlike((tokenizer, seen), "pon9") == "no text of the training has “9”"
     commands = [" ".join(words) for words in product("abcd", repeat=4) if "b a" not in " ".join(words)]
     assert unlike(learned(commands, kind="words"), "c b a c") == "no text of the training has “c b a”"
 
@@ -84,7 +84,16 @@ def test_a_new_string_of_subwords_is_named_by_its_whole_words() -> None:
     ]
     model = learned([*names, "bolt M3 zinc bolt M5 zinc"], kind="subwords", vocabulary_size=40)
     assert unlike(model, "bolt M35 zinc") == "no text of the training has “M35”"
+    assert unlike(model, "bolt Ø35 zinc") == "no text of the training has “Ø35”"
     assert unlike(model, names[0]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("subwords", "FURO"), ("sentencepiece", "FURO"), ("characters", "U"), ("words", "U")]
+)
+def test_a_subword_is_named_by_its_word(kind: Any, expected: str) -> None:
+    tokens = ["▁a", "▁F", "U", "RO", "▁1"] if kind != "characters" else list("FURO")
+    assert words_of(tokens, tokens.index("U"), tokens.index("U") + 1, kind) == expected
 
 
 @examples(max_examples=50)
@@ -111,19 +120,34 @@ def test_what_is_marked_has_a_string_that_no_text_has_and_what_was_trained_on_is
 def test_the_page_has_the_same_words(kind: str) -> None:
     texts = [text.replace("-", " - ") for text in dates(3000, 1400, 1499, 1)]
     tokenizer, seen = learned(texts, kind=kind)
-    drawn = [*texts[:50], *dates(50, 1000, 2999, 2), "14", "1", "1400 - 1 - 1 - 1", "x", "1450 -", "- 01 - 01"]
+    drawn = [
+        *texts[:50],
+        *dates(50, 1000, 2999, 2),
+        "14",
+        "1",
+        "1400 - 1 - 1 - 1",
+        "x",
+        "1450 / 01",
+        "1450 -",
+        "- 01 - 01",
+    ]
     rows = [tokenizer.frame(tokenizer.encode(text)) for text in drawn]
-    given_to_page = {"seen": seen.to_json(), "rows": rows, "pieces": tokenizer.vocabulary.pieces, "kind": kind}
+    given_to_page = {"seen": seen.to_json(), "rows": rows, "kind": kind}
+    unknown = [iter(tokenizer.unknown(text)) for text in drawn]
+    given_to_page["texts"] = [
+        [next(own) if token == tokenizer.vocabulary.unk_id else tokenizer.tokens([token])[0] for token in ids]
+        for ids, own in zip(rows, unknown, strict=True)
+    ]
     program = """
     const { unlikeWords } = await import(process.argv[1]);
-    const { seen, rows, pieces, kind } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf-8'));
-    const words = rows.map((ids) => unlikeWords(seen, ids, { bos: 1, eos: 2 }, (id) => pieces[id], kind));
+    const { seen, rows, texts, kind } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf-8'));
+    const words = rows.map((ids, row) => unlikeWords(seen, ids, { bos: 1, eos: 2 }, (at) => texts[row][at], kind));
     process.stdout.write(JSON.stringify([...words, unlikeWords({}, rows[0], {}, String, kind)]));
     """
     command = [NODE, "--input-type=module", "-e", program, SEEN_JS.as_uri()]
     answer = subprocess.run(command, input=json.dumps(given_to_page), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
-    expected = [seen.unlike(ids, tokenizer) for ids in rows]
+    expected = [unlike((tokenizer, seen), text) for text in drawn]
     assert json.loads(answer.stdout) == [*expected, ""]
     assert len({words.partition("“")[0] for words in expected}) > 3
 
@@ -158,7 +182,7 @@ def test_an_answer_says_how_its_text_is_unlike_the_training_and_that_of_an_older
 @pytest.mark.browser
 def test_the_pages_say_that_a_text_is_unlike_the_training(tmp_path: Path) -> None:
     model = trained_on(["abca", "ab"], untrained(alphabet="abc"))
-    text, says = "abcab", "unlike the training: the text has 5 tokens, the longest of the training 4"
+    text, says = "aXb", "unlike the training: no text of the training has “X”"
     (tmp_path / "report.html").write_bytes(report_html(explain(model, "ab", weights=True)))
     (tmp_path / "page.html").write_bytes(page_html(model, "float32"))
     with chromium() as browser:

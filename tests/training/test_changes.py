@@ -99,7 +99,7 @@ def test_patience_counts_again_after_a_change(tmp_path, monkeypatch):
     training = {"steps": 50, "validate_every": 1, "patience": 2, "average_last": 0}
     scripted(monkeypatch, *[(0.5, 1)] * 6)
     first = list(train(PAIRS, settings(training=training), tmp_path / "run", device="cpu"))[-1]
-    assert (first.step, first.reason) == (3, "no better exact_match in 2 validations")
+    assert (first.step, first.reason) == (3, "no gain in 2 validations")
     again = list(resumed(tmp_path / "run", training__patience=3))[-1]
     assert isinstance(again, Finished)
     assert again.step == 6

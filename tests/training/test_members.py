@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from unittest import mock
 
@@ -23,8 +24,10 @@ from glassformer.inference.translator import Translator
 from glassformer.planning.plan import plan
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
+from glassformer.storage.checkpoints import Position
 from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Run
+from glassformer.training.history import loss_fell
 from glassformer.training.members import Members
 from glassformer.training.train import train
 from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread
@@ -96,6 +99,11 @@ def test_the_lines_are_those_of_each_history_and_the_end_is_that_of_all(trained,
     assert list(members) == []  # all are trained
     end = members.finished
     assert (end.step, end.path, end.chosen) == (48, out / "model.safetensors", "2 members, with the seeds 1, 2")
+    assert (
+        end.loss_fell
+        == fmean(loss_fell(out / "members" / seed / "history.jsonl", Position(step=24)) for seed in "12")
+        > 0
+    )
     assert "2 members, with the seeds 1, 2" in (out / "README.md").read_text(encoding="utf-8")
     assert digest(out) == digest(trained[0])
 

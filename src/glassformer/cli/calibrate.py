@@ -1,4 +1,4 @@
-"""`glassformer calibrate`: the probability that an answer is right, fitted on a table."""
+"""`glassformer calibrate`: the confidence of answers, fitted on a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def calibrate(
     beam: opt.Beam = None,
     device: opt.Device = "auto",
 ) -> None:
-    """Fit the probability that an answer is right on a table that was not trained on, and write it into the model.
+    """Fit the confidence of answers on a table that was not trained on, and write it into the model.
+
+    Confidence is the probability that an answer is right.
 
     `train` does this at its end, with its held-out rows. Weights and answers stay as they are.
 

@@ -12,7 +12,7 @@ import inspect
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
 from itertools import chain
@@ -58,6 +58,7 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             gc.enable()
         try:
             _check_order(verb.__name__, values)
+            _check_text(verb.__name__, values)
             _check_outputs(values)
             for name, group in groups.items():
                 values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
@@ -80,6 +81,15 @@ def _check_order(verb: str, values: Mapping[str, Any]) -> None:
         hint = shlex.join(("glassformer", verb, second, str(model)))
         got = shlex.join((str(model), second))
         raise UsageError("the arguments are in the wrong order", got=got, expected="the model first", hint=hint)
+
+
+def _check_text(verb: str, values: Mapping[str, Any]) -> None:
+    """Raise UsageError where the text to look into is a file with texts."""
+    text, model = values.get("text"), values.get("model")
+    with suppress(OSError, ValueError):  # a text that is no path
+        if isinstance(text, str) and isinstance(model, Path) and Path(text).suffix and Path(text).is_file():
+            hint = f"{shlex.join(('glassformer', verb, str(model)))} TEXT, with a text of the file"
+            raise UsageError("this is a file, and this command takes one text", where=text, hint=hint)
 
 
 def _is_model(path: Path) -> bool:
@@ -130,6 +140,8 @@ class Command(TyperCommand):
             if word == "--set" and "=" not in assignment:
                 write = f"--set {assignment}={'VALUE' if value.startswith('-') else shlex.quote(value)}"
                 raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
+        if self.name == "train":
+            self._check_settings(args)
         values, _, given = self.make_parser(ctx).parse_args(list(args))
         for option, count in Counter(given).items():
             if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:
@@ -138,3 +150,21 @@ class Command(TyperCommand):
                 named = " / ".join([*option.opts, *option.secondary_opts])
                 raise UsageError(f"the option {named} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
+
+    def _check_settings(self, args: Sequence[str]) -> None:
+        """Raise UsageError for an option that is a setting, such as --steps or --lr."""
+        known = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for word, following in zip(args, [*args[1:], "-"], strict=False):
+            option, has_value, value = word.partition("=")
+            if not option.startswith("--") or option in known:
+                continue
+            from glassformer.planning.recipes.overrides import spaced, synonyms
+            from glassformer.settings import all_settings
+
+            name = spaced(option.strip("-"))
+            last = {setting: spaced(setting.rpartition(".")[2]) for setting in all_settings()}
+            value = value if has_value else "VALUE" if following.startswith("-") else following
+            found = [f"--set {setting}={shlex.quote(value)}" for setting in last if name == last[setting]]
+            found = found or [f"--set {setting}=VALUE" for setting in last if name in synonyms(setting)]
+            if found:  # VALUE: epochs are not steps
+                raise UsageError(f"there is no option {option}; it is a setting", hint=" or ".join(found))

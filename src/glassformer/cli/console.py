@@ -191,6 +191,10 @@ def write_ledger(reporter: Reporter, ledger: Ledger, path: Path | None) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print an error, also where nothing else is printed."""
+    """Print an error, also where nothing else is printed; what to do next may be a command, and is not wrapped."""
+    text = printable_lines(text)
     with contextlib.suppress(OSError):
-        sys.stderr.write(printable_lines(text) + "\n")
+        if sys.stderr.isatty():
+            said, separator, command = text.partition("\n  next: ")
+            text = wrapped(said, _console(stderr=True)) + separator + command
+        sys.stderr.write(text + "\n")

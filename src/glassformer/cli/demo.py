@@ -68,7 +68,7 @@ def demo(
     which = "right answers" if right else "answers"
     title = f"five of the test dates: the {which} with the lowest scores"
     rows = [(item.source, answer.text, f"{answer.score:.4f}") for item, answer in five]
-    print_table(title, ("text", "translation", "score"), rows)
+    print_table(title, ("source", "answer", "score"), rows)
     (item, answer), page = five[0], dates_demo.folder / "report.html"
     write_report(explain(run, item.source, target=item.references[0], weights=True, history=True), page)
     reporter.print(f"every number behind {item.source} -> {answer.text}, for a browser: {page}")

@@ -35,24 +35,33 @@ def follow(
 
     rows, training = _rows(planned), planned.settings.training
     answers: dict[str, str] = {}  # source -> the answer that was printed
-    line, finished, metric, begun = line_of_text(reporter), None, "", (0, 0.0)
+    line, finished, metric, begun, last_step = line_of_text(reporter), None, "", (0, 0.0), training.steps
     with stop_gently(run.stop, reporter), line:
         task = line.add_task("")
         for event in run:
             if log is not None:
                 log(event)
             match event:
+                case events.Racing():
+                    text = f"race · {clock(event.seconds)} · {event.name}: step {event.step:,}/{event.steps:,}"
+                    line.update(task, description=text)
+                case events.Raced():
+                    reporter.print(f"race, {event}")
                 case events.Started():
-                    begun = event.step, event.seconds
+                    begun, last_step = (event.step, event.seconds), event.steps
                     resumed = f", resumed after step {event.step:,}" if event.resumed else ""
                     where = f"{planned.directory.recipe} has the reason of each setting"
                     reporter.print(f"Training on {event.device} in {event.precision}{resumed}; {where}.")
                 case events.Progress():
-                    text = progress_text(event, begun, training)
+                    text = progress_text(event, begun, last_step, training.max_minutes)
                     if reporter.console.width >= WIDE:
                         speed = f"{event.tokens_per_second:,.0f} tokens/s"
                         text += f"{metric} · {speed} · learning rate {event.learning_rate:.1e}"
                     line.update(task, description=text)
+                case events.Decaying():
+                    last_step = event.last_step
+                    text = f"the learning rate falls to 0 by step {last_step:,}, the last one ({event.reason})"
+                    reporter.print(f"step {event.step:,} · {text}")
                 case events.Validated():
                     _print_validated(reporter, event, rows, answers)
                     metric = f" · {measured_text(event.metric, event.value)}"
@@ -98,26 +107,27 @@ def follow_members(members: Members, reporter: Reporter, resume_command: str) ->
     return members.finished
 
 
-def progress_text(event: Progress, begun: tuple[int, float], training: TrainingSettings) -> str:
+def progress_text(event: Progress, begun: tuple[int, float], last_step: int, max_minutes: float | None) -> str:
     """Return where a training is, in less than 80 columns; `begun` are step and seconds when it began or continued."""
-    parts = [f"step {event.step:,}/{training.steps:,}", clock(event.seconds)]
+    parts = [f"step {event.step:,}/{last_step:,}", clock(event.seconds)]
     n_steps, seconds = event.step - begun[0], event.seconds - begun[1]
     if n_steps > 0:
-        left = (training.steps - event.step) * seconds / n_steps
-        limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - event.seconds
+        left = (last_step - event.step) * seconds / n_steps
+        limit = math.inf if max_minutes is None else 60 * max_minutes - event.seconds
         parts.append(f"{duration(max(0.0, min(left, limit)))} left")
     return " · ".join((*parts, f"loss {event.loss:.2f}"))
 
 
-def next_command(finished: Finished, training: TrainingSettings, resume_command: str, source: str | None) -> str:
+def next_command(finished: Finished, training: TrainingSettings, train_command: str, source: str | None) -> str:
     """Return what to do after a training: train on, where it was still improving, or else translate."""
     run = shlex.quote(str(finished.path.parent))
     if not finished.is_improving:
         return f"glassformer translate {run} {'INPUT' if source is None else shlex.quote(source)}"
     if finished.step < training.steps:
-        minutes = math.ceil(1.1 * finished.seconds / 60 * training.steps / max(1, finished.step))
-        return f"{resume_command} --set training.max_minutes={minutes}"
-    return f"{resume_command} --set training.steps={2 * training.steps}"
+        minutes = training.max_minutes or finished.seconds / 60
+        minutes = math.ceil(1.1 * minutes * training.steps / max(1, finished.step))
+        return f"{train_command} --set training.max_minutes={minutes}"
+    return f"{train_command} --set training.steps={2 * training.steps}"
 
 
 def clock(seconds: float) -> str:

@@ -155,7 +155,7 @@ def print_report(report: Report, table: str, translator: Translator) -> None:
     if report.examples:
         worst = [
             (
-                *(shortened(text, QUOTED) for text in (example.source, example.gold, example.answer)),
+                *(shortened(text, QUOTED) for text in (example.source, example.target, example.answer)),
                 example.edits,
                 example.n_references,
             )
@@ -180,7 +180,7 @@ def _verdict(report: Report, name: str) -> str:
 
 
 def _print_reliability(reliability: Reliability) -> None:
-    """Print what the probabilities of the answers promise, next to what is right."""
+    """Print what the confidence of the answers promises, next to what is right."""
     rows = []
     for level in reliability.levels:
         right = interval = ""
@@ -249,9 +249,10 @@ def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: 
 def warn_about_sources(reporter: Reporter, translator: Translator, table: Table) -> None:
     """Warn about the sources of a table that have unknown tokens or are unlike the training."""
     tokenizer, named = translator.source_tokenizer, []
-    warn_unknown(reporter, map(tokenizer.unknown, table.sources))
-    for row, ids in zip(table.rows, tokenizer.encode_many(table.sources), strict=True):
-        if unlike := translator.model_file.unlike(tokenizer.frame(ids)):
+    unknown = list(map(tokenizer.unknown, table.sources))
+    warn_unknown(reporter, unknown)
+    for row, ids, lacking in zip(table.rows, tokenizer.encode_many(table.sources), unknown, strict=True):
+        if unlike := translator.model_file.unlike(tokenizer.frame(ids), lacking):
             named.append(f"row {row} ({unlike})")
     warn_unlike(reporter, len(named), named)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,15 +65,21 @@ def train(
     again += [word for name, value in options.items() if value for word in (name, value)]
     if members > 1:
         several = Members(planned, table, valid, device, resume=resume, tensorboard=tensorboard)
-        finished = follow_members(several, reporter, shlex.join(again))
+        finished, settings = follow_members(several, reporter, shlex.join(again)), planned.settings
     else:
         log = TensorBoard(out, reporter.warn) if tensorboard and is_first_process() else None
-        finished = follow(planned, Run(planned, device), reporter, shlex.join(again), log)
+        run = Run(planned, device)
+        finished = follow(planned, run, reporter, shlex.join(again), log)
+        settings = run.settings  # those of the winner of a race
     if planned.processes.is_first:
         _finish(reporter, planned, device)
         source = None if planned.prepared.source_tokenizer.inputs else last_sample(out)
         reporter.print("next:")
-        reporter.command(next_command(finished, planned.settings.training, shlex.join(again), source))
+        if members > 1:  # trained again: the settings of members cannot change when they are resumed
+            again[again.index("--resume")] = f"--recipe={planned.directory.recipe}"
+            again[again.index("--out") + 1] = f"{out}-2"
+            finished = replace(finished, step=finished.step // members)
+        reporter.command(next_command(finished, settings.training, shlex.join(again), source))
 
 
 def _report_forecast(reporter: Reporter, planned: Plan, device: str) -> None:

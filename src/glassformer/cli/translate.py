@@ -82,7 +82,7 @@ def translate(
             max=1,
             metavar="P",
             help="Leave an answer empty if its confidence, the probability that it is right, is below P, such as 0.95. "
-            "JSON and tables have it as probability, with 0 too.",
+            "JSON and tables have it, with 0 too.",
         ),
     ] = None,
     alignments: Annotated[

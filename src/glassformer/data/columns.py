@@ -305,13 +305,14 @@ class Columns:
 
     def _undecided(self, possible: Sequence[int], sources: Sequence[int], target: int | None) -> ColumnError:
         """Return the error for a table whose columns do not say which are source and target."""
-        sample, columns = self.source.sample()[self.consumed :][:_SHOWN_VALUES], range(self.source.width)
-        values = [f"{self.label(at)}: {', '.join(quoted(shortened(row[at], 30)) for row in sample)}" for at in columns][
-            :_SHOWN_COLUMNS
-        ]
+        sample, columns = self.source.sample()[self.consumed :], range(self.source.width)[:_SHOWN_COLUMNS]
+        shown = sample[:_SHOWN_VALUES]
+        values = [f"{self.label(at)}: {', '.join(quoted(shortened(row[at], 30)) for row in shown)}" for at in columns]
         further = [f"and {self.source.width - _SHOWN_COLUMNS:,} more"] if self.source.width > _SHOWN_COLUMNS else []
         missing = [role for role, is_set in (("source", sources), ("target", target is not None)) if not is_set]
-        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, possible, strict=False))
+        by_variety = sorted(possible, key=lambda at: -len({row[at] for row in sample}))  # a category has few values
+        likely = sorted(by_variety[: len(missing)])
+        options = " ".join(f"--{role} {_argument(self.name(at))}" for role, at in zip(missing, likely, strict=False))
         hint = f"name them, for example: {options}" if len(possible) >= len(missing) else "give a column for each"
         what = (
             f"the table does not say which of its {self.source.width} columns is the {' and which the '.join(missing)}"

@@ -52,6 +52,7 @@ _INDEX_NAMES = frozenset(_INDEX_NAME_LIST.split())
 _NAMELESS = re.compile(r"|unnamed: ?\d+(_level_\d+)?|__index_level_\d+__")  # as pandas and Arrow name an index
 _MIN_NUMBERS = 3
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,15}(\.0+)?")
+_RECORD_NUMBER = re.compile(r"([A-Za-z]{1,5}[-_]?)(\d{3,15})")
 
 
 def folded(name: str) -> str:
@@ -99,7 +100,7 @@ def heads_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
     It has text, but no number; the numbers increase, or are different and have no name.
     """
-    if any(map(_WHOLE_NUMBER.fullmatch, map(str.strip, first))) or not any(map(str.strip, first)):
+    if any(_whole_numbers([cell]) for cell in first) or not any(map(str.strip, first)):
         return False
     columns = map(_whole_numbers, zip(*rows, strict=True))
     return any(
@@ -109,9 +110,14 @@ def heads_numbers(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _whole_numbers(cells: Sequence[str]) -> list[int]:
-    """Return the cells as whole numbers, or nothing where a cell is not a whole number."""
+    """Return the cells as whole numbers, such as 17, or RX-0017 of one prefix; nothing where a cell is other text."""
     stripped = [cell.strip() for cell in cells]
-    return [int(cell.partition(".")[0]) for cell in stripped] if all(map(_WHOLE_NUMBER.fullmatch, stripped)) else []
+    if all(map(_WHOLE_NUMBER.fullmatch, stripped)):
+        return [int(cell.partition(".")[0]) for cell in stripped]
+    records = [_RECORD_NUMBER.fullmatch(cell) for cell in stripped]
+    found = [record.groups() for record in records if record is not None]
+    has_one_prefix = len(found) == len(cells) and len({prefix for prefix, _ in found}) == 1
+    return [int(digits) for _, digits in found] if has_one_prefix else []
 
 
 def _is_increasing(numbers: Sequence[int]) -> bool:

@@ -86,6 +86,11 @@ def corrupt(path: str, error: Exception) -> TableError:
     )
 
 
+def _are_near(missing: str, name: str) -> bool:
+    """Whether two names are near without their suffixes, which many files share."""
+    return bool(get_close_matches(Path(missing).stem, [Path(name).stem], cutoff=0.6))
+
+
 def _nearby(missing: Path) -> str | None:
     """Return a hint with the files of the same folder whose names are nearest."""
     if not missing.parent.is_dir():
@@ -94,7 +99,7 @@ def _nearby(missing: Path) -> str | None:
         names = [file.name for file in missing.parent.iterdir()]
     except OSError:
         return None
-    close = get_close_matches(missing.name, names, cutoff=0.5)
+    close = [name for name in get_close_matches(missing.name, names, cutoff=0.5) if _are_near(missing.name, name)]
     return f"did you mean {' or '.join(repr(name) for name in close)}?" if close else None
 
 

@@ -8,6 +8,7 @@ Nothing is kept, so a table may be larger than the memory, and a stream may have
 
 from __future__ import annotations
 
+import io
 from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from glassformer.data.formats import open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
 from glassformer.data.source import damage
+from glassformer.data.unreadable import HEAD_BYTES, check_bytes
 from glassformer.errors import TableError, shortened
 from glassformer.settings import DataSettings
 from glassformer.storage.records import TakenColumns
@@ -119,6 +121,8 @@ def open_lines(source: str | BinaryIO, name: str = "standard input") -> Iterator
             stream = stack.enter_context(open_bytes(Path(source))) if isinstance(source, str) else source
             opened = OpenRows(path, PLAIN, ("line",), ("line",), False, (), False, "UTF-8 text", Ledger())
             yield opened
+            if isinstance(source, str) and isinstance(stream, io.BufferedReader):
+                check_bytes(stream.peek(HEAD_BYTES), Path(source), suffix=".txt")
             for number, text, fault in Lines(stream, path).numbered():
                 opened.ledger.read = number
                 yield Row(number, () if fault else (text,), fault, number)

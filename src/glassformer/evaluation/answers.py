@@ -24,8 +24,8 @@ from glassformer.text.normalization import nfc
 if TYPE_CHECKING:
     from glassformer.inference.translator import Translator
 
-_TRANSLATION = re.compile(r"translation(?:_(\d+))?")
-_OTHER_NAMES = ("output", "answer", "prediction", "hypothesis", "text")
+_ANSWER = re.compile(r"answer(?:_(\d+))?")
+_OTHER_NAMES = ("output", "translation", "prediction", "hypothesis", "text")
 """Names of the column of answers in a file that `translate` did not write as a table, the first one first."""
 
 
@@ -112,7 +112,7 @@ def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]
     with open_source(path) as source:
         taken_names = [folded(column.name) for column in table.taken.all if column.name] if table.taken else []
         first = list(map(folded, source.first))
-        is_header = names_usual(first) or any(_TRANSLATION.fullmatch(name) or name in taken_names for name in first)
+        is_header = names_usual(first) or any(_ANSWER.fullmatch(name) or name in taken_names for name in first)
         columns = Columns.of(source, (), "yes" if is_header else "no", path)
         everything = tuple(range(source.width))
         kinds = ["any"] * len(everything)
@@ -131,7 +131,7 @@ def _read_answers(path: str, table: Table) -> tuple[list[str] | None, list[str]]
         raise ColumnError(
             "the file has no column of answers",
             where=path,
-            expected=f"a column named translation, as `translate` writes it, or {', '.join(_OTHER_NAMES)}",
+            expected=f"a column named answer, as `translate` writes it, or {', '.join(_OTHER_NAMES)}",
             hint="rename the column of the answers, or give plain lines: one answer a line",
         )
     return None if at_source is None else cells[at_source], cells[at_answer]
@@ -141,7 +141,7 @@ def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], 
     """Return the column that has the sources of the table, by its name or by its texts. None: there is none."""
     if table.inputs:
         return None
-    candidates = [at for at in range(len(cells)) if names is None or not _TRANSLATION.fullmatch(names[at])]
+    candidates = [at for at in range(len(cells)) if names is None or not _ANSWER.fullmatch(names[at])]
     name = table.taken.inputs[0].name if table.taken else None
     if names is not None and name is not None and folded(name) in names:
         return names.index(folded(name))
@@ -150,9 +150,9 @@ def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], 
 
 
 def _answer_column(names: Sequence[str] | None, free: Sequence[int], taken_names: Sequence[str]) -> int | None:
-    """Return the column of answers: `translation` with the largest number, or another usual name, or the only one."""
+    """Return the column of answers: `answer` with the largest number, or another usual name, or the only one."""
     if names is not None:
-        numbered = {at: match for at in free if (match := _TRANSLATION.fullmatch(names[at]))}
+        numbered = {at: match for at in free if (match := _ANSWER.fullmatch(names[at]))}
         if numbered:  # a column that was kept has the name without a number, or a smaller one
             return max(numbered, key=lambda at: int(numbered[at][1] or 1))
         usual = [at for name in _OTHER_NAMES for at in free if names[at] == name]

@@ -1,4 +1,4 @@
-"""Calibrate the probability of an answer on rows that were not trained on."""
+"""Calibrate the confidence of answers on rows that were not trained on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from glassformer.data.corpus import spread
 from glassformer.data.pairs import checked_pairs, fingerprint
 from glassformer.errors import TableError, counted
 from glassformer.evaluation.metrics import exact_matches, group_by_source
+from glassformer.inference.beam_confidence import features
 from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, fit
-from glassformer.inference.probability import features
 from glassformer.inference.translator import Source, Translator
 from glassformer.storage.records import Calibration
 
-MAX_SOURCES = 10_000  # more make the search longer and the probability hardly better
+MAX_SOURCES = 10_000  # more make the search longer and the confidence hardly better
 
 
 def calibrate(
@@ -26,7 +26,7 @@ def calibrate(
     where: Sequence[str] | None = None,
     num_beams: int | None = None,
 ) -> Calibration:
-    """Fit the probability on rows that were not trained on, with the search that `translate` uses by default.
+    """Fit the confidence on rows that were not trained on, with the search that `translate` uses by default.
 
     `table` is the name of the rows for the record, `where` as in `Translator.translate`, `num_beams` another width of
     the beam. Pairs of one source count once, and any of their targets is right. At most MAX_SOURCES sources are taken,

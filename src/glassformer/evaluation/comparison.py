@@ -70,10 +70,10 @@ class MetricDifference:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A row with the answer of the first model of each side; `gold` is the nearest target of the better one."""
+    """A row with the answer of the first model of each side; `target` is the nearest one of the better one."""
 
     source: str
-    gold: str
+    target: str
     a: str
     b: str
 

@@ -1,6 +1,6 @@
 """Translate the sources of a table, compare the answers with its targets, and report.
 
-The gold is the text of the table; both sides are normalized to NFC and nothing else, whatever normalization the model
+The target is the text of the table; both sides are normalized to NFC and nothing else, whatever normalization the model
 applies to its input.
 
 Rows with one source and several targets (a word with two pronunciations) are one item with several references: the
@@ -53,11 +53,11 @@ WORST_EXAMPLES = 20
 class WorstAnswer:
     """A wrong answer; `edits` in tokens of the target side, `score` its log-probability under the model.
 
-    `gold` is the nearest of `n_references`, as the table has it.
+    `target` is the nearest of `n_references`, as the table has it.
     """
 
     source: str
-    gold: str
+    target: str
     answer: str
     edits: int
     score: float
@@ -87,7 +87,7 @@ class Report:
     the engine at its first use; `decoding` holds the settings of the search; `unfinished` counts answers that were
     cut off at the maximum number of tokens; `examples` are wrong answers, the most edits per reference token first.
     `answered` are all items and their answers, which the JSON does not have. `reliability` is how good the
-    probabilities of the answers are, if they were requested.
+    confidence of the answers is, if it was requested.
     """
 
     rows_read: int
@@ -151,10 +151,10 @@ def evaluate(
     else those of the training.
     Pairs of one source (in NFC) are one item, and its distinct targets its references; with `group=False` every
     pair is an item by itself. `options` are fields of DecodingSettings over `decoding`, by default the model's own (see
-    `DecodingSettings.override`). With `confidence` the answers have probabilities, and the report their `reliability`.
+    `DecodingSettings.override`). With `confidence` the answers have theirs, and the report their `reliability`.
 
     Before translation, raises TableError when there are no pairs, UsageError for what is not a pair or when the
-    probability of answers is not known, and SettingsError for a BLEU tokenizer that cannot be used.
+    confidence of answers is not known, and SettingsError for a BLEU tokenizer that cannot be used.
     """
     table = read_columns(pairs, lambda: how_to_read(translator.model_file, data or {}))
     checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
@@ -252,7 +252,7 @@ def _worst(
     return tuple(
         WorstAnswer(
             source=readable(items[row].source, inputs),
-            gold=references[row][nearest[row]],
+            target=references[row][nearest[row]],
             answer=texts[row],
             edits=int(edits[row]),
             score=float(answers[row].score),

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from glassformer.evaluation.metrics import Item, Share, exact_matches, nearest_references
 from glassformer.inference.translator import Translation, Translator
+from glassformer.text.seen import words_of
 
 FEW = 10
 """No conclusion is drawn from a group with fewer items."""
@@ -133,8 +134,8 @@ def find_failures(
     split = translator.target_tokenizer.split
     wrong = [row for row in rows if not row.is_right]
     worst = sorted(wrong, key=lambda row: (-len(row.edits) / max(1, len(split(row.expected))), row.number))
-    # By the probability that an answer is right where the model has been calibrated, or else by its score.
-    certainty = [row.answer.score if row.answer.probability is None else row.answer.probability for row in rows]
+    # By its confidence where the model has been calibrated, or else by its score.
+    certainty = [row.answer.score if row.answer.confidence is None else row.answer.confidence for row in rows]
     doubtful = [row for _, _, row in sorted(zip(certainty, range(len(rows)), rows, strict=True))]
     return Failures(
         right=right,
@@ -270,7 +271,8 @@ def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Brea
 
 def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[AnsweredRow]) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
-    vocabulary, counts = translator.source_tokenizer.vocabulary, translator.model_file.data.source_counts
+    tokenizer, counts = translator.source_tokenizer, translator.model_file.data.source_counts
+    vocabulary = tokenizer.vocabulary
     spans = [f"{first:,} to {end - 1:,} times" for first, end in pairwise(_RARE[1:])]
     all_names = ["never", *spans, f"{_RARE[-1]:,} times or more"]
 
@@ -278,15 +280,17 @@ def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: S
         return 0 if token == vocabulary.unk_id else counts[token]
 
     names: list[str] = []
-    pieces: dict[str, Counter[str]] = {name: Counter() for name in all_names}  # of the wrong answers
+    words: dict[str, Counter[str]] = {name: Counter() for name in all_names}  # of the wrong answers
     for ids, row in zip(encoded, rows, strict=True):
-        tokens = (token for token in ids if token not in vocabulary.input_ids)
-        rarest = min(tokens, key=times, default=vocabulary.eos_id)
+        positions = (at for at, token in enumerate(ids) if token not in vocabulary.input_ids)
+        at = min(positions, key=lambda at: times(ids[at]), default=len(ids))
+        rarest = [*ids, vocabulary.eos_id][at]
         names.append(all_names[sum(times(rarest) >= limit for limit in _RARE) - 1])
-        if not row.is_right:
-            pieces[names[-1]][vocabulary.pieces[rarest]] += 1
+        if not row.is_right and at < len(ids):
+            tokens = tokenizer.tokens(ids, row.answer.unknown)
+            words[names[-1]][words_of(tokens, at, at + 1, tokenizer.settings.kind)] += 1
     described = {}
-    for name, counter in pieces.items():
+    for name, counter in words.items():
         trained = "never trained" if name == "never" else f"trained {name}"
         described[name] = f"rows with source tokens that were {trained}: {_listed(counter)}"
     return _grouped("how often the rarest token of the source was trained", rows, names, described)

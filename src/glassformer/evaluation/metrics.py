@@ -135,16 +135,18 @@ def _in_nfc(hypotheses: Sequence[str], references: Sequence[References]) -> Iter
         )
     if not hypotheses:
         raise UsageError("there is nothing to score", got="no rows", expected="at least one")
-    for row, (hypothesis, golds) in enumerate(zip(hypotheses, references, strict=True), 1):
-        if not isinstance(golds, str) and not golds:
+    for row, (hypothesis, targets) in enumerate(zip(hypotheses, references, strict=True), 1):
+        if not isinstance(targets, str) and not targets:
             got, expected = "no references", "at least one"
             raise UsageError("there is no reference", where=f"row {row}", got=got, expected=expected)
-        yield nfc(hypothesis), [nfc(gold) for gold in ([golds] if isinstance(golds, str) else golds)]
+        yield nfc(hypothesis), [nfc(target) for target in ([targets] if isinstance(targets, str) else targets)]
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[References]) -> Floats:
     """Return 1.0 for each row whose hypothesis equals a reference in NFC, else 0.0; shape [rows]."""
-    return np.array([hypothesis in golds for hypothesis, golds in _in_nfc(hypotheses, references)], dtype=np.float64)
+    return np.array(
+        [hypothesis in targets for hypothesis, targets in _in_nfc(hypotheses, references)], dtype=np.float64
+    )
 
 
 def edit_distance(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -208,9 +210,9 @@ def nearest_errors(
     The error rate is the ratio of their sums.
     """
     rows = zip(_in_nfc(hypotheses, references), nearest_references(hypotheses, references, split_tokens), strict=True)
-    tokens = [(split_tokens(hypothesis), split_tokens(golds[nearest])) for (hypothesis, golds), nearest in rows]
-    edits = [edit_distance(hypothesis, gold) for hypothesis, gold in tokens]
-    return np.array(edits, dtype=np.int64), np.array([len(gold) for _, gold in tokens], dtype=np.int64)
+    tokens = [(split_tokens(hypothesis), split_tokens(targets[nearest])) for (hypothesis, targets), nearest in rows]
+    edits = [edit_distance(hypothesis, target) for hypothesis, target in tokens]
+    return np.array(edits, dtype=np.int64), np.array([len(target) for _, target in tokens], dtype=np.int64)
 
 
 def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistics:
@@ -270,7 +272,7 @@ def _bleu_statistics(tokenize: str, hypotheses: Sequence[str], references: Seque
     """
     statistics = _corpus_statistics(bleu_scorer(tokenize), hypotheses, references)
     rows = list(_in_nfc(hypotheses, references))
-    sides = {"answer": (answer for answer, _ in rows), "target": (gold for _, golds in rows for gold in golds)}
+    sides = {"answer": (answer for answer, _ in rows), "target": (target for _, targets in rows for target in targets)}
     reasons = (f"no {side} has four tokens" for side, texts in sides.items() if not has_four_tokens(texts, tokenize))
     return replace(statistics, undefined=next(reasons, None))
 
@@ -288,8 +290,8 @@ def _corpus_statistics(scorer: BLEU | CHRF, hypotheses: Sequence[str], reference
     """
     # sacreBLEU takes the first reference of all rows, then the second, …; None where a row has no more, because an
     # empty text would be a reference of no length.
-    answers, golds = zip(*_in_nfc(hypotheses, references), strict=True)
-    statistics: Any = scorer._extract_corpus_statistics(list(answers), list(zip_longest(*golds)))
+    answers, targets = zip(*_in_nfc(hypotheses, references), strict=True)
+    statistics: Any = scorer._extract_corpus_statistics(list(answers), list(zip_longest(*targets)))
 
     def score(sums: Floats) -> Floats:
         scores: list[Any] = [scorer._compute_score_from_stats(row) for row in sums.astype(np.int64).tolist()]

@@ -1,4 +1,4 @@
-"""How good the probabilities of answers are: compared with the fraction of answers that are right."""
+"""How good the confidence of answers is: compared with the fraction of answers that are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Level:
-    """The answers with at least this probability: their number, the part of all, and the part of them that is right.
+    """The answers with at least this confidence: their number, the part of all, and the part of them that is right.
 
     `low` and `high` are the 95 % interval (`metrics.Share`). None: there are no answers.
     """
@@ -34,12 +34,12 @@ class Level:
 
 @dataclass(frozen=True)
 class Reliability:
-    """The probabilities of answers against what is right.
+    """The confidence of answers against what is right.
 
     `calibration_error` is the expected calibration error (Guo et al. 2017): the mean difference between the mean
-    probability and the fraction of right answers of BINS bins of equal width, weighted by their answers. `brier` is the
-    mean squared difference of probability and outcome, and `brier_constant` the same if the fraction of all right
-    answers were the probability of each.
+    confidence and the fraction of right answers of BINS bins of equal width, weighted by their answers. `brier` is the
+    mean squared difference of confidence and outcome, and `brier_constant` the same if the fraction of all right
+    answers were the confidence of each.
     """
 
     calibration_error: float
@@ -49,10 +49,10 @@ class Reliability:
 
 
 def reliability(answers: Sequence[Translation], references: Sequence[References]) -> Reliability:
-    """Return how good the probabilities of these answers are; an answer without one (an empty text) does not count."""
-    rows = [row for row, answer in enumerate(answers) if answer.probability is not None]
+    """Return how good the confidence of these answers is; an answer without one (an empty text) does not count."""
+    rows = [row for row, answer in enumerate(answers) if answer.confidence is not None]
     right = exact_matches([answers[row].text for row in rows], [references[row] for row in rows])
-    p = np.array([answers[row].probability for row in rows], np.float64)
+    p = np.array([answers[row].confidence for row in rows], np.float64)
     bins = np.minimum((p * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, p - right, minlength=BINS)  # the sums of each bin
     levels = []

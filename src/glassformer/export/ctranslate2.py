@@ -42,7 +42,8 @@ def check_supported(model_file: ModelFile) -> None:
         )
     if settings.copy_mechanism:
         what = "ctranslate2 does not support this model: its layers have no copy mechanism"
-        raise SettingsError(what, got="copy_mechanism=true", hint="--to onnx, or --to html")
+        hint = "--to onnx, --to html, or a model that is trained with --set model.copy_mechanism=false"
+        raise SettingsError(what, got="copy_mechanism=true", hint=hint)
 
 
 def write(model_file: ModelFile, folder: Path, precision: str) -> None:

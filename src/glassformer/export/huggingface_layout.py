@@ -38,7 +38,8 @@ NEVER = -30_000.0  # a logit whose probability is 0 in float32, and a number tha
 def check_shape(settings: ModelSettings) -> None:
     """Raise SettingsError for a model that neither of the two classes can represent."""
     if settings.copy_mechanism:
-        raise _refusal("they have no copy mechanism", "copy_mechanism=true")
+        hint = "--to onnx, --to html, or a model that is trained with --set model.copy_mechanism=false"
+        raise _refusal("they have no copy mechanism", "copy_mechanism=true", hint)
     if settings.norm_eps != EPSILON:
         raise _refusal("their norms have a fixed ε", f"norm_eps={settings.norm_eps:g}, expected {EPSILON:g}")
     if not settings.d_k == settings.d_v == settings.d_model / settings.n_heads:
@@ -48,11 +49,11 @@ def check_shape(settings: ModelSettings) -> None:
         )
 
 
-def _refusal(what: str, got: str) -> SettingsError:
+def _refusal(what: str, got: str, hint: str = "--to onnx") -> SettingsError:
     return SettingsError(
         f"huggingface does not support this model: MarianMT and Blenderbot have its layers, but {what}",
         got=got,
-        hint="--to onnx",
+        hint=hint,
     )
 
 

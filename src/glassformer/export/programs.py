@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import EngineError
-from glassformer.inference import probability
+from glassformer.inference import beam_confidence
 from glassformer.inference.encoding import max_new_tokens_of
 from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
@@ -23,7 +23,7 @@ DESCRIPTION = "glassformer.json"
 RUNNERS = Path(__file__).parent / "runners"
 CUTTER = Path(sentencepiece_cut.__file__)
 """Next to `text.py` where a side has the tokens of SentencePiece."""
-SHARED = tuple(Path(str(module.__file__)) for module in (probability, new_strings, segmenters))
+SHARED = tuple(Path(str(module.__file__)) for module in (beam_confidence, new_strings, segmenters))
 """Modules of the package that need the standard library alone, and for subwords `tokenizers`."""
 
 Beam = Literal["same", "own"]
@@ -85,7 +85,7 @@ def max_positions(model_file: ModelFile) -> int:
 def describe_export(model_file: ModelFile) -> dict[str, Any]:
     """Return tokenizers, limits, search and shape as JSON values: the content of `glassformer.json`."""
     settings, calibration = model_file.settings, model_file.calibration
-    probability_of = ("weights", "num_beams", "unusual_limit")
+    confidence_of = ("weights", "num_beams", "unusual_limit")
     return {
         "format": "glassformer-export/1",
         "source": model_file.source_tokenizer.to_dict(),
@@ -99,7 +99,7 @@ def describe_export(model_file: ModelFile) -> dict[str, Any]:
         },
         "model": settings.model.model_dump(mode="json"),
         "seen": model_file.seen.to_json() if model_file.seen else {},
-        "calibration": {name: getattr(calibration, name) for name in probability_of} if calibration else {},
+        "calibration": {name: getattr(calibration, name) for name in confidence_of} if calibration else {},
     }
 
 

@@ -104,9 +104,11 @@ def _sections(failures: Failures, measured: EvaluationOrigin) -> Iterator[tuple[
             yield "Confused tokens", list(_confusions(failures))
         text = "The wrong answers with the most edits per token of the nearest target."
         yield "Worst answers", [_element("p", text), _how_to_open(measured), *_items(failures.worst, measured)]
-    text = "The answers of lowest probability, right or wrong."
-    if all(row.answer.probability is None for row in failures.doubtful):
-        text = "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives probabilities."
+    text = "The answers of lowest confidence, right or wrong."
+    if all(row.answer.confidence is None for row in failures.doubtful):
+        text = (
+            "The answers of lowest score, right or wrong. With --confidence, a calibrated model gives their confidence."
+        )
     yield "Most doubtful answers", [_element("p", text), _how_to_open(measured), *_items(failures.doubtful, measured)]
 
 
@@ -249,7 +251,7 @@ def _tokens(answer: Translation) -> Iterator[Element]:
 
 
 def _certainty(answer: Translation) -> str:
-    return f"score {answer.score:.2f}" if answer.probability is None else f"probability {answer.probability:.3f}"
+    return f"score {answer.score:.2f}" if answer.confidence is None else f"confidence {answer.confidence:.3f}"
 
 
 def _probability(log_probability: float) -> str:

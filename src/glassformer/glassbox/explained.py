@@ -33,10 +33,10 @@ from glassformer.glassbox.schema import (
 from glassformer.glassbox.search import search
 from glassformer.glassbox.whatif import Edits, counterparts
 from glassformer.inference import engines
-from glassformer.inference.confidence import all_of_the_beam, has_probability
+from glassformer.inference.beam_confidence import beam_confidence
+from glassformer.inference.confidence import all_of_the_beam, has_confidence
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
 from glassformer.inference.engines.batches import ONE_THREAD
-from glassformer.inference.probability import probability
 from glassformer.inference.translator import Source, Translator
 from glassformer.paper.search import SearchConstraints
 from glassformer.settings import DecodingSettings
@@ -175,17 +175,17 @@ class Explained:
             greedy, greedy if self.decoding.num_beams == 1 else self.search(forward, self.decoding.num_beams)
         )
 
-    def probability(self, forward: ForwardPass) -> float | None:
-        """The probability that the answer is right; None without a calibration of this search, or with edits."""
+    def confidence(self, forward: ForwardPass) -> float | None:
+        """The confidence of the answer; None without a calibration of this search, or with edits."""
         calibration, decoding = self.file.calibration, all_of_the_beam(self.decoding)
-        if calibration is None or not has_probability(calibration, decoding):
+        if calibration is None or not has_confidence(calibration, decoding):
             return None
         if self.translator.n_models > 1 or forward.edits.edits:
             return None
         longest = self.constraints(forward.edits).max_new_tokens
         answers = engines.search(forward.engine, [self.source_ids], decoding, longest)[0]
         limit = 1.0 if answers[0].finished and not self.file.unlike(self.source_ids) else calibration.unusual_limit
-        return probability(calibration.weights, [answer.score for answer in answers], limit)
+        return beam_confidence(calibration.weights, [answer.score for answer in answers], limit)
 
     def rows_of_answer(self, answer: TraceAnswer) -> tuple[list[int], list[int]]:
         """The tokens that the decoder is fed for an answer, and its targets."""

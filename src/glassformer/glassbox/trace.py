@@ -121,7 +121,7 @@ def explain(
         training=None if folder is None else training_of(folder, explained),
         errors=None if folder is None else errors_of(folder),
         inputs=explained.inputs,
-        probability=explained.probability(forward),
+        probability=explained.confidence(forward),
     )
 
 

@@ -1,9 +1,9 @@
 """Confidence: the probability that an answer is right, calibrated on held-out rows.
 
-    weights = fit(rows of features, right)       `evaluation.calibration` puts them into the model file
-    probability(weights, scores)                 of the best answer of a beam: see `inference.probability`
+    weights = fit(rows of features, right)    `evaluation.calibration` puts them into the model file
+    beam_confidence(weights, scores)          of the best answer of a beam: see `inference.beam_confidence`
 
-"Right" is an exact match: the answer equals a target that the table has for its source. The probability comes from a
+"Right" is an exact match: the answer equals a target that the table has for its source. It comes from a
 logistic regression (Platt 1999) on two log-odds: of the answer against the rest of the beam, which tells more than its
 own probability (Hashimoto et al. 2022), and against all other texts. The square of the first is a third feature, unless
 its weight is negative: then an answer with large log-odds could be less probable than one with smaller log-odds. The
@@ -11,7 +11,7 @@ weights shrink toward a prior, the first log-odds: where no held-out answer is w
 still uncertain.
 
 The regression is not fitted on answers to texts unlike the training (`text.seen`), nor on answers that were cut off.
-Their probability is limited by the held-out answers of the same kind: (right + 1) / (all + 2), Laplace's rule of
+Their confidence is limited by the held-out answers of the same kind: (right + 1) / (all + 2), Laplace's rule of
 succession, which is 1/2 where there are none.
 """
 
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 def fit(rows: Floats, right: Floats) -> Floats:
-    """Return the weights of `features` [N 4] for `probability`: three if the weight of the square is negative."""
+    """Return the weights of `features` [N 4] for `beam_confidence`: three if the weight of the square is negative."""
     weights = regression(rows, right, PRIOR)
     return weights if weights[3] >= 0 else regression(rows[:, :3], right, PRIOR[:3])
 
@@ -75,8 +75,8 @@ def all_of_the_beam(decoding: DecodingSettings) -> DecodingSettings:
     return decoding.override({"num_return_sequences": decoding.num_beams})
 
 
-def has_probability(calibration: Calibration | None, decoding: DecodingSettings) -> bool:
-    """Whether the best answer of a search gets a probability."""
+def has_confidence(calibration: Calibration | None, decoding: DecodingSettings) -> bool:
+    """Whether the best answer of a search gets a confidence."""
     widths = decoding.num_beams, decoding.num_return_sequences
     return calibration is not None and not decoding.do_sample and widths == (calibration.num_beams,) * 2
 
@@ -89,7 +89,7 @@ def check_calibrated(
     constrained: bool = False,
 ) -> None:
     """Raise UsageError for a search that has no calibration."""
-    what = "the probability that an answer is right is not known"
+    what = "the confidence of answers is not known"
     if len(model_files) > 1 + len(model_files[0].members):  # a file with its members is calibrated as one
         raise UsageError(what, got=f"an ensemble of {len(model_files)} models", expected="one model file")
     if decoding.do_sample:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
 from glassformer.inference.allowed import Constraint
-from glassformer.inference.confidence import has_probability
+from glassformer.inference.beam_confidence import beam_confidence
+from glassformer.inference.confidence import has_confidence
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
 from glassformer.inference.engines import Engine, load_engine, search
 from glassformer.inference.engines.memory import check_search_fits
-from glassformer.inference.probability import probability
 from glassformer.inference.timelimit import check_time_limit
 from glassformer.paper.search import Hypothesis
 from glassformer.settings import DecodingSettings
@@ -36,7 +36,7 @@ class Translation:
     `score` is the sum of log-probabilities of its tokens (nats), `rank_score` that sum after the length penalty.
     `finished` is False when the answer was cut off at `max_new_tokens`. `unknown` lists what the source vocabulary did
     not have in the text, `unlike` says how the text is unlike all that the model was trained on ("": it is not, or the
-    model file does not say). `alternatives` are the other answers of an n-best search. `probability` is the calibrated
+    model file does not say). `alternatives` are the other answers of an n-best search. `confidence` is the calibrated
     probability that the answer is right (`inference.confidence`); None, and not in the JSON: it is not known.
     `is_allowed` is False when no answer of the given form has the forced start; the answer is then empty.
     """
@@ -50,7 +50,7 @@ class Translation:
     unknown: tuple[str, ...] = ()
     unlike: str = ""
     alternatives: tuple[Translation, ...] = ()
-    probability: float | None = None
+    confidence: float | None = None
     is_allowed: bool = True
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Translation:
             "unknown": list(self.unknown),
             "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | ({} if self.probability is None else {"probability": self.probability})
+        } | ({} if self.confidence is None else {"confidence": self.confidence})
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Translator:
         unk_id = self.source_tokenizer.vocabulary.unk_id
         calibration = self.model_file.calibration
         is_free = self.n_models == 1 + len(self.model_file.members) and prefixes is None and constraint is None
-        if not (is_free and has_probability(calibration, decoding)):
+        if not (is_free and has_confidence(calibration, decoding)):
             calibration = None
 
         def keep(answers: Mapping[int, list[Hypothesis]]) -> None:
@@ -231,13 +231,12 @@ class Translator:
                 if i in unmatched:
                     results[row] = replace(EMPTY, is_allowed=False)
                     continue
-                about: dict[str, Any] = {"unlike": self.model_file.unlike(source)}
-                if unk_id in source:
-                    about["unknown"] = tuple(self.source_tokenizer.unknown(texts[row]))
+                unknown = tuple(self.source_tokenizer.unknown(texts[row])) if unk_id in source else ()
+                about: dict[str, Any] = {"unknown": unknown, "unlike": self.model_file.unlike(source, unknown)}
                 if calibration is not None:
                     scores = [answer.score for answer in (best, *further)]
                     limit = 1.0 if best.finished and not about["unlike"] else calibration.unusual_limit
-                    about["probability"] = probability(calibration.weights, scores, limit)
+                    about["confidence"] = beam_confidence(calibration.weights, scores, limit)
                 results[row] = self._translation(best, alternatives=tuple(map(self._translation, further)), **about)
             if progress:
                 progress(len(answers))

@@ -31,8 +31,8 @@ class JobAnswer(Translation):
 
     @property
     def held_back(self) -> bool:
-        """Whether the answer was left out because it is too uncertain: it has a probability."""
-        return bool(self.left_out) and self.probability is not None
+        """Whether the answer was left out because it is too uncertain: it has a confidence."""
+        return bool(self.left_out) and self.confidence is not None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

@@ -19,7 +19,7 @@ from glassformer.jobs.inputs import JobRow
 OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 OF_INPUT = {"CSV": "csv", "TSV": "tsv", "JSON Lines": "jsonl", "Parquet": "parquet", "parallel text": "tsv"}
 
-ANSWER, PROBABILITY, ALIGNMENT = "translation", "probability", "alignment"
+ANSWER, CONFIDENCE, ALIGNMENT = "answer", "confidence", "alignment"
 _ONE_CELL = str.maketrans("\t\r\n", "   ")
 _ONE_LINE = str.maketrans("\r\n", "  ")
 
@@ -49,7 +49,7 @@ class OutputForm:
     @property
     def _names_after_answer(self) -> tuple[str, ...]:
         """The names of the columns after the answer."""
-        columns = ((self.confidence, PROBABILITY), (self.alignments, ALIGNMENT))
+        columns = ((self.confidence, CONFIDENCE), (self.alignments, ALIGNMENT))
         return tuple(name for is_given, name in columns if is_given)
 
     def head(self) -> bytes:
@@ -72,7 +72,7 @@ class OutputForm:
 
     def _values(self, row: JobRow, answer: JobAnswer) -> tuple[Any, ...]:
         cells = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
-        values = {PROBABILITY: answer.probability, ALIGNMENT: pharaoh(answer)}
+        values = {CONFIDENCE: answer.confidence, ALIGNMENT: pharaoh(answer)}
         return (*cells, answer.text, *(values[name] for name in self._names_after_answer))
 
     def _full(self, row: JobRow, answer: JobAnswer) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def choose_format(out: Path | None, input_format: str, *, full: bool, columns: b
 
 
 def free_name(kept: Sequence[str]) -> str:
-    """Return the name of the column of answers: `translation`, or with a number when a kept column is called that."""
-    taken = {*kept, PROBABILITY, ALIGNMENT}
+    """Return the name of the column of answers: `answer`, or with a number when a kept column is called that."""
+    taken = {*kept, CONFIDENCE, ALIGNMENT}
     numbered = (ANSWER if number == 1 else f"{ANSWER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in numbered if name not in taken)
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from glassformer.data.lines import compressed, pyarrow
 from glassformer.errors import RunError
-from glassformer.jobs.layout import PROBABILITY, OutputForm
+from glassformer.jobs.layout import CONFIDENCE, OutputForm
 from glassformer.jobs.progress import JobProgress
 from glassformer.storage.files import cannot_write, check_path, check_writable, locked, replace_file
 
@@ -173,7 +173,7 @@ def _write_parquet(rows: Path, names: tuple[str, ...], out: Path) -> None:
     arrow = pyarrow("writing Parquet")
     from pyarrow.parquet import ParquetWriter
 
-    schema = arrow.schema([(name, arrow.float64() if name == PROBABILITY else arrow.string()) for name in names])
+    schema = arrow.schema([(name, arrow.float64() if name == CONFIDENCE else arrow.string()) for name in names])
     with rows.open(encoding="utf-8") as lines, ParquetWriter(out, schema) as writer:
         while group := [json.loads(line) for line in islice(lines, PARQUET_ROWS)]:
             writer.write_table(arrow.Table.from_pylist(group, schema))

@@ -45,7 +45,7 @@ def joined(answers: Sequence[JobAnswer], spaces: Sequence[str]) -> JobAnswer:
     """Return the answers to the sentences of a text as one, with the white space of the text, or a space, between them.
 
     Answers that have no spaces between wide characters, as Chinese and Japanese, get none where they end and begin with
-    such characters; line breaks stay. The scores are the sums of theirs, the probability is the product: as if they
+    such characters; line breaks stay. The scores are the sums of theirs, the confidence is the product: as if they
     were independent. A single answer is itself, with its alternatives.
     """
     if len(answers) == 1:
@@ -56,7 +56,7 @@ def joined(answers: Sequence[JobAnswer], spaces: Sequence[str]) -> JobAnswer:
     for space, (left, right) in zip(spaces, pairwise(texts), strict=True):
         is_closed = not is_spaced and not space.strip(" ") and _is_wide(left, right)
         text += ("" if is_closed else space or " ") + right
-    probabilities = [answer.probability for answer in answers if answer.probability is not None]
+    confidences = [answer.confidence for answer in answers if answer.confidence is not None]
     return JobAnswer(
         text=text,
         score=sum(answer.score for answer in answers),
@@ -65,7 +65,7 @@ def joined(answers: Sequence[JobAnswer], spaces: Sequence[str]) -> JobAnswer:
         token_scores=tuple(chain.from_iterable(answer.token_scores for answer in answers)),
         finished=all(answer.finished for answer in answers),
         unknown=tuple(chain.from_iterable(answer.unknown for answer in answers)),
-        probability=math.prod(probabilities) if len(probabilities) == len(answers) else None,
+        confidence=math.prod(confidences) if len(confidences) == len(answers) else None,
         unlike=next((answer.unlike for answer in answers if answer.unlike), ""),
         source_tokens=tuple(chain.from_iterable(answer.source_tokens for answer in answers)),
         alignment=tuple(_joined_alignment(answers)),

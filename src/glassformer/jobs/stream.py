@@ -30,7 +30,7 @@ A row that lacks an input of the model is an error with "stop", and otherwise an
 class SearchOptions:
     """How the texts of a job are translated: the settings of the search, and what happens to texts that are too long.
 
-    With `alignments` the answers are aligned. With `min_confidence` each has its probability, and one below it is left
+    With `alignments` the answers are aligned. With `min_confidence` each has its confidence, and one below it is left
     empty. A `constraint` says which answers are allowed. The `lexicon` has the answers to some texts, in NFC, which the
     model is not asked unless an answer has a forced start.
     """
@@ -46,7 +46,7 @@ class SearchOptions:
     def of(cls, model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool, **fields: Any) -> Self:
         """Return the search of these models; `prefixes`: answers have forced starts.
 
-        Raises UsageError for a minimum where the probability of answers is not known.
+        Raises UsageError for a minimum where the confidence of answers is not known.
         """
         search = cls(decoding, **fields)
         if search.min_confidence is not None:
@@ -89,8 +89,8 @@ def translate_stream(
     answer whose `left_out` says why, "split" translates its sentences and joins their answers (with the extra
     `sentences`; a sentence that is too long itself leaves its text out). A mapping with an empty input, such as a
     feature, is left out too, or raises TextError with "stop". `alignments`: each answer has its `alignment`, from the
-    attention of the model. With `min_confidence` each answer has its `probability`, and one below that is empty and
-    `held_back` (with 0, none is); UsageError where the probability is not known. The other arguments are those of
+    attention of the model. With `min_confidence` each answer has its `confidence`, and one below that is empty and
+    `held_back` (with 0, none is); UsageError where the confidence is not known. The other arguments are those of
     `Translator.translate`, as are answers and scores.
     """
     search = SearchOptions.of(
@@ -173,12 +173,12 @@ def translate_chunk(
 
 def as_requested(answer: JobAnswer, decoding: DecodingSettings, minimum: float = 0.0) -> JobAnswer:
     """Return a beam's answer with the requested number of alternatives; an answer below `minimum` is left empty."""
-    if answer.probability is None:  # an empty text, or one that was left out
+    if answer.confidence is None:  # an empty text, or one that was left out
         return answer
     changes: dict[str, Any] = {"alternatives": answer.alternatives[: decoding.num_return_sequences - 1]}
-    if answer.probability < minimum:
+    if answer.confidence < minimum:
         parts = ("tokens", "token_scores", "alternatives", "source_tokens", "alignment")
-        reason = f"right with a probability of {answer.probability:.3f}, below {minimum:g}"
+        reason = f"confidence {answer.confidence:.3f}, below {minimum:g}"
         changes |= dict.fromkeys(parts, ()) | {"text": "", "left_out": reason}
     return replace(answer, **changes)
 

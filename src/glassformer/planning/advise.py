@@ -20,7 +20,7 @@ from glassformer.planning.statistics import (
     common_fraction,
     copied_fraction,
     count_symbols,
-    new_strings_probability,
+    has_new_strings,
     several_targets_fraction,
     side_statistics,
     taken_over_fraction,
@@ -36,15 +36,9 @@ SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several target
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
 FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
-NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
-TAGS = 2  # minimum of the mean number of feature symbols in a source that is a text with tags, as in inflection
 COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
-NARROW_STEPS, MAX_NARROW_EPOCHS = 4_800, 1_200  # of such a model, which is narrow and has dropout everywhere
-MIN_EPOCHS, MAX_EPOCHS = 3, 200
-MIN_STEPS = 500
-RIGHT_VALIDATIONS = 3  # with every answer right, after which a character-level task of many rows is learned
-CLOSED_STEPS, OPEN_STEPS, MAX_OPEN_STEPS = 1_300, 6_000, 20_000  # minimum; minimum and maximum for open vocabularies
-LONG_COMPOSED_STEPS, LONG_PROSE_STEPS = 9_500, 15_000  # maximum for words on both sides and for prose
+MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 6_000, 15_000, 3  # limits of the maximum number of steps
+PATIENCE = 4  # validations
 MIN_LENGTH, MAX_LENGTH = 128, 512
 
 
@@ -59,47 +53,66 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """What a race tries: the kinds of tokens of both sides, and whether source tokens can be copied."""
+
+    kinds: tuple[str, str]
+    copying: bool = False
+
+    def __str__(self) -> str:
+        kinds = self.kinds[0] if self.kinds[0] == self.kinds[1] else " to ".join(self.kinds)
+        return f"{kinds} with copying" if self.copying else kinds
+
+
+@dataclass(frozen=True)
 class Advice:
-    """Settings as nested dicts, and the choices that they come from."""
+    """Settings as nested dicts, and the choices that they come from.
+
+    `candidates` are what a race may try, the rule of these settings first; only one where the rule decides.
+    """
 
     settings: dict[str, Any]
     choices: tuple[Choice, ...]
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)
 class _TableTraits:
-    """What the choices of model and training depend on: the kinds of tokens of both sides, and their mean lengths.
-
-    `is_open`: strings of characters that are new are frequent. `is_narrow`: few rows of words with tags.
-    """
+    """What the choices of model and training depend on; `lengths` are means, `is_open`: new strings are frequent."""
 
     n_rows: int
     kinds: tuple[str, str]
     lengths: tuple[float, float]
     is_open: bool
-    is_narrow: bool
 
     @property
     def is_prose(self) -> bool:
         return "subwords" in self.kinds
 
 
-def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs: Inputs = ()) -> Advice:
+def advise(
+    pairs: Sequence[Pair],
+    given: Mapping[str, Any] | None = None,
+    inputs: Inputs = (),
+    candidate: Candidate | None = None,
+) -> Advice:
     """Choose settings for these pairs. `given` are settings that the user fixed, as nested dicts.
 
     Of sources with several `inputs`, the texts decide on the tokens; symbols of features count in the lengths only.
 
-    Choices that depend on a token kind, the number of steps or d_model follow the given one.
+    Choices that depend on a token kind, the number of steps or d_model follow the given one. With a `candidate`, tokens
+    and copying are those of it and not those of the rule.
     """
-    fixed = partial(_fixed, flat(given or {}))
+    fixed_settings = flat(given or {})
+    fixed = partial(_fixed, fixed_settings)
     sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
     n_symbols = count_symbols(sampled, inputs)
     if inputs:
         sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
     source, target = (side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
     source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
-    advised, choices = _choose_tokens(len(pairs), sampled, source, target)
-    kinds = fixed("tokens.source.kind", advised[0]), fixed("tokens.target.kind", advised[1])
+    kinds, choices = _choose_tokens(len(pairs), sampled, source, target, None if candidate is None else candidate.kinds)
+    kinds = fixed("tokens.source.kind", kinds[0]), fixed("tokens.target.kind", kinds[1])
     kinds = kinds[0].replace("sentencepiece", "subwords"), kinds[1].replace("sentencepiece", "subwords")
     choices += [
         Choice(f"tokens.{name}.normalization", side.form, side.why_form)
@@ -108,22 +121,15 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     ]
     mean_symbols = sum(n_symbols) / max(1, len(n_symbols))
     lengths = 2 + source.mean[kinds[0]] + mean_symbols, 2 + target.mean[kinds[1]]
-    is_open = (
-        len(pairs) >= FEW_ROWS
-        and "subwords" not in kinds
-        and any(
-            new_strings_probability([pair[i] for pair in sampled], side.form) > NEW_STRINGS
-            for i, (kind, side) in enumerate(zip(kinds, (source, target), strict=True))
-            if kind in ("characters", "bytes")
-        )
-    )
+    is_open = len(pairs) >= FEW_ROWS and "subwords" not in kinds and has_new_strings(sampled, kinds, (source, target))
     if all(text == text.strip() for pair in pairs for text in texts_of(pair.source, inputs)):
         choices.append(Choice("tokens.source.trim", True, "no source has white space at its ends"))
     choices += _choose_limits(kinds, source, target)
-    is_narrow = len(pairs) < FEW_ROWS and "characters" in kinds and mean_symbols >= TAGS
-    task = _TableTraits(len(pairs), kinds, lengths, is_open, is_narrow)
+    task = _TableTraits(len(pairs), kinds, lengths, is_open)
     choices += _choose_model(task)
-    if is_narrow and kinds == ("characters", "characters") and (common := common_fraction(sampled)) > COMMON:
+    common = common_fraction(sampled)
+    candidates = _candidates(len(pairs), kinds, common, fixed_settings, has_symbols=mean_symbols > 0)
+    if (candidate or candidates[0]).copying:
         reason = f"{common:.0%} of the characters of a target are in its source (Departure from the paper)"
         choices.append(Choice("model.copy_mechanism", True, reason))
     advised_width = next(choice.value for choice in choices if choice.setting == "model.d_model")
@@ -132,7 +138,19 @@ def advise(pairs: Sequence[Pair], given: Mapping[str, Any] | None = None, inputs
     choices.append(_choose_metric(task, sampled, target))
     if task.is_prose:
         choices.append(Choice("decoding.length_alpha", 1.0, "prose is too short with the paper's 0.6"))
-    return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices))
+    return Advice(nested({choice.setting: choice.value for choice in choices}), tuple(choices), candidates)
+
+
+def _candidates(
+    n_rows: int, kinds: tuple[str, str], common: float, fixed: Mapping[str, Any], *, has_symbols: bool
+) -> tuple[Candidate, ...]:
+    """Return what a race tries, the rule first: characters in place of words or subwords, with and without copying."""
+    characters, can_copy = ("characters", "characters"), common > COMMON and n_rows < FEW_ROWS
+    rule = Candidate(kinds, copying=kinds == characters and can_copy and has_symbols)
+    other = Candidate(characters, copying=can_copy and not rule.copying)
+    is_mixed = kinds[0] != kinds[1]  # such as letters to phones
+    is_fixed = "model.copy_mechanism" in fixed or any(name.startswith("tokens.") for name in fixed)
+    return (rule,) if n_rows >= FEW_ROWS or is_mixed or is_fixed or other == rule else (rule, other)
 
 
 def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
@@ -144,8 +162,17 @@ def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
 
 
 def _choose_tokens(
-    n_rows: int, pairs: Sequence[Pair], source: SideStatistics, target: SideStatistics
+    n_rows: int,
+    pairs: Sequence[Pair],
+    source: SideStatistics,
+    target: SideStatistics,
+    tried: tuple[str, str] | None = None,
 ) -> tuple[tuple[str, str], list[Choice]]:
+    """Choose the kinds of tokens, or those that are `tried` in place of the rule's."""
+    if tried == ("characters", "characters"):
+        return tried, _two_vocabularies(
+            ("characters", "a candidate of the race"), ("characters", "a candidate of the race")
+        )
     if min(source.words_per_text, target.words_per_text) >= PROSE_WORDS and not (source.is_closed and target.is_closed):
         if n_rows >= PROSE_ROWS:
             return ("subwords", "subwords"), _choose_subwords(n_rows, source, target)
@@ -207,10 +234,7 @@ def _choose_model(task: _TableTraits) -> list[Choice]:
     n_rows, length = task.n_rows, task.lengths[1]
     n_tokens = n_rows * length
     size = f"{n_rows:,} rows of about {length:.0f} target tokens"
-    if task.is_narrow:
-        size += ", with tags"
-        shape = {"d_model": 64, "d_ff": 256, "n_heads": 4, "n_encoder_layers": 3, "n_decoder_layers": 3}
-    elif n_tokens < 3e6:
+    if n_tokens < 3e6:
         depth = 4 if task.is_prose else 3
         shape = {"d_model": 128, "d_ff": 256, "n_heads": 4, "n_encoder_layers": depth, "n_decoder_layers": depth}
     elif n_tokens < 3e7:
@@ -229,66 +253,39 @@ def _choose_model(task: _TableTraits) -> list[Choice]:
         if task.is_open and n_rows < MANY_ROWS:
             dropout, because = 0.2, f"an open vocabulary of character strings in {n_rows:,} rows"
     choices.append(Choice("model.dropout", dropout, because))
-    if task.is_narrow:
-        sites = "model.attention_dropout", "model.feed_forward_dropout"
-        choices += [Choice(site, dropout, "the same (Departure from the paper)") for site in sites]
     return choices
-
-
-def _batch_tokens(task: _TableTraits, n_tokens: float) -> int:
-    if task.is_prose or (task.is_narrow and n_tokens > 8_192):
-        return 4_096
-    return 2_048 if task.kinds == ("words", "words") or n_tokens > 500_000 else 1_024
-
-
-def _advise_steps(task: _TableTraits, n_tokens: float, batches_an_epoch: int) -> int:
-    """Return the number of steps: it grows with the square root of the tokens, within limits of epochs."""
-    once = max(CLOSED_STEPS, 3 * math.sqrt(n_tokens))
-    if task.is_prose:
-        steps = max(2.5 * once, min(4.2 * once, LONG_PROSE_STEPS))
-    elif task.kinds == ("words", "words"):
-        steps = max(3 * once, min(4.2 * once, LONG_COMPOSED_STEPS))
-    else:
-        steps = NARROW_STEPS if task.is_narrow else 4.6 * once if task.n_rows < FEW_ROWS else once
-    if task.is_open:
-        steps = max(steps, min(max(OPEN_STEPS, 170 * math.cbrt(n_tokens)), MAX_OPEN_STEPS))
-    max_epochs = MAX_NARROW_EPOCHS if task.is_narrow else MAX_EPOCHS
-    steps = min(max(steps, MIN_EPOCHS * batches_an_epoch), max(MIN_STEPS, max_epochs * batches_an_epoch))
-    return 100 * math.ceil(steps / 100)
 
 
 def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any], Any]) -> list[Choice]:
     longer, is_prose = max(task.lengths), task.is_prose
     n_tokens = task.n_rows * longer
-    budget = _batch_tokens(task, n_tokens)
+    budget = 4_096 if is_prose else 2_048 if task.kinds == ("words", "words") or n_tokens > 500_000 else 1_024
     batches_an_epoch = max(1, math.ceil(n_tokens / budget))
-    advised = _advise_steps(task, n_tokens, batches_an_epoch)
+    most = max(min(max(MIN_STEPS, 15 * math.sqrt(n_tokens)), MAX_STEPS), MIN_EPOCHS * batches_an_epoch)
+    advised = 100 * math.ceil(most / 100)
     steps = fixed("training.steps", advised)
-    advised_interval = max(1, min(1_000, max(steps // 20, min(100, steps // 5))))
-    n_validations = steps // fixed("training.validate_every", advised_interval)
     smoothing = 0.1 if is_prose or task.is_open or task.n_rows < FEW_ROWS else 0.0
     rate = 0.003 if is_prose else 0.0015
-    epochs = f"about {advised / batches_an_epoch:.0f} epochs"
     advice = {
         "batch_tokens": (budget, f"about {budget / longer:.0f} pairs of {longer:.0f} tokens"),
-        "steps": (advised, epochs + ("; an open vocabulary of character strings" if task.is_open else "")),
-        "schedule": ("cosine", "the learning rate reaches zero at the last step"),
+        "steps": (advised, f"at most: about {advised / batches_an_epoch:.0f} epochs"),
+        "schedule": ("wsd", "the length of the training follows from the held-out rows"),
+        "patience": (PATIENCE, "validations without a gain, and a fifth of the steps; then the rate decays"),
         "learning_rate": (
             rate * 128 / d_model,
             f"{rate}{', for large batches,' if is_prose else ''} at d_model 128, less for wider models: {d_model}",
         ),
-        "warmup_steps": (min(1_000, max(1, steps // 10)), "a tenth of the steps, at most 1,000"),
+        "warmup_steps": (max(1, steps // 20), "a twentieth of the steps"),
         "label_smoothing": (
             smoothing,
             "regularizes noisy, open-vocabulary or small data" if smoothing else "one right answer, and enough rows",
         ),
         "clip_norm": (1.0, "limits rare large gradients"),
-        "validate_every": (advised_interval, "twenty validations, 100 to 1,000 steps apart"),
-        "average_last": (max(2, n_validations // 2), "the second half; their average is tried at the end"),
+        "validate_every": (
+            max(1, min(1_000, max(steps // 40, min(100, steps // 5)))),
+            "forty validations, 100 to 1,000 steps apart",
+        ),
     }
-    if "characters" in task.kinds and not smoothing:
-        reason = "when every held-out answer stays right, more steps change little"
-        advice["patience_when_right"] = (RIGHT_VALIDATIONS, reason)
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]
 
 

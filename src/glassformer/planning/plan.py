@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,14 @@ from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table
-from glassformer.errors import SettingsError, UsageError
+from glassformer.errors import SettingsError, UsageError, counted
 from glassformer.evaluation.metrics import has_four_tokens
 from glassformer.inference.encoding import encode_sources
-from glassformer.planning.advise import Choice, advise
+from glassformer.planning.advise import Candidate, Choice, advise
 from glassformer.planning.grow import grow_model, new_token_texts
 from glassformer.planning.memory import check_training_fits
 from glassformer.planning.recipes.overrides import check_settings, flat, merge, nested
-from glassformer.planning.resume import Beginning, Notice, Resumed, check_tables, resumed_beginning
+from glassformer.planning.resume import Beginning, Notice, Resumed, check_tables, differences, resumed_beginning
 from glassformer.runtime.processes import Processes
 from glassformer.settings import DataSettings, Settings
 from glassformer.storage.hub import local_model
@@ -40,7 +40,8 @@ from glassformer.storage.modelfile import ModelFile, tokenizers_from_dict, token
 from glassformer.storage.rundirectory import RunDirectory
 from glassformer.text.inputs import listed
 
-SET_BY_USER = "set by you"
+SET_BY_USER, NO_RACE = "set by you", "; no race: "  # in reasons
+MIN_RACE_ROWS, MIN_RACE_STEPS = 100, 1_000  # of held-out rows and steps that tell candidates apart
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Plan:
     """A run before it begins. `settings` are complete; `start` is the model to start from, read from `init`.
 
     `resumed` is what a resumed run of one model continues from; `members` is the number of models. `decided` are the
-    notices about these decisions (`notices_of` adds notices about the tables).
+    notices about these decisions (`notices_of` adds notices about the tables). `candidates` are what is raced before,
+    each a plan of its own, the first one with the settings of this one; none where nothing is raced.
     """
 
     settings: Settings
@@ -65,6 +67,7 @@ class Plan:
     members: int = 1
     overwrite: bool = False
     processes: Processes = field(default_factory=Processes)
+    candidates: tuple[tuple[Candidate, Plan], ...] = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -139,7 +142,7 @@ def _decide(
     data = DataSettings(**overrides.get("data", {}))
     valid_table = None if valid is None else read_like(table, valid, data)
     test_table = None if test is None else read_like(table, test, data)
-    settings, choices = _settings(table, beginning, overrides, settled)
+    settings, choices, candidates = _settings(table, beginning, overrides, settled)
     check_training_fits(settings, "cpu")  # before rows are prepared for it
     if beginning.resumed is not None:
         saved = beginning.resumed.saved
@@ -158,7 +161,7 @@ def _decide(
         encode_sources(test_table.sources, test_table.locations, prepared.source_tokenizer, settings)
     if not beginning.is_resumed:
         _check_metric(settings, prepared, table if valid_table is None else valid_table)
-    return Plan(
+    planned = Plan(
         settings,
         choices,
         prepared,
@@ -174,6 +177,43 @@ def _decide(
         overwrite=beginning.overwrite,
         processes=processes,
     )
+    return _with_candidates(planned, candidates, overrides) if len(candidates) > 1 else planned
+
+
+def _with_candidates(planned: Plan, candidates: Sequence[Candidate], overrides: Mapping[str, Any]) -> Plan:
+    """Add the candidates of a race, where they can be told apart, and are trained by one process into one model."""
+    n_rows = len(planned.prepared.valid_pairs)
+    because = {
+        f"{counted(n_rows, 'held-out row')} are too few (it needs {MIN_RACE_ROWS})": n_rows < MIN_RACE_ROWS,
+        f"training.steps are fewer than {MIN_RACE_STEPS:,}": planned.settings.training.steps < MIN_RACE_STEPS,
+        "members share one recipe": planned.members > 1,
+        "several processes share one model": planned.processes.count > 1,
+    }
+    if why := next((reason for reason, holds in because.items() if holds), ""):
+        choices = tuple(
+            replace(choice, reason=f"{choice.reason}{NO_RACE}{why}") if _is_raced(choice.setting) else choice
+            for choice in planned.choices
+        )
+        return replace(planned, choices=choices)
+    plans = [(candidates[0], planned)]
+    for candidate in candidates[1:]:
+        advice = advise(planned.table.pairs, overrides, planned.table.inputs, candidate)
+        settings = Settings(**merge(advice.settings, overrides))
+        prepared = prepare(planned.table, settings, planned.valid, None, planned.test)
+        choices = tuple(_choices(advice.choices, overrides, has_start=False))
+        plans.append((candidate, replace(planned, settings=settings, choices=choices, prepared=prepared)))
+    return replace(planned, candidates=tuple(plans))
+
+
+def raced_settings(planned: Plan) -> list[str]:
+    """Return the full names of the settings of tokens and model in which the candidates of a race differ."""
+    first, *others = (plan.settings for _, plan in planned.candidates)
+    names = {name for other in others for name in differences(first, other)}
+    return list(filter(_is_raced, names))
+
+
+def _is_raced(setting: str) -> bool:
+    return setting == "model.copy_mechanism" or setting.endswith(".kind")
 
 
 def _digest(planned: Plan) -> dict[str, str]:
@@ -198,15 +238,15 @@ def _digest(planned: Plan) -> dict[str, str]:
 
 def _settings(
     table: Table, beginning: Beginning, overrides: Mapping[str, Any], settled: Mapping[str, Any]
-) -> tuple[Settings, tuple[Choice, ...]]:
-    """Return the settings of a run, and the choices that are advised from its table."""
+) -> tuple[Settings, tuple[Choice, ...], tuple[Candidate, ...]]:
+    """Return the settings of a run, the choices that are advised from its table, and what may be raced."""
     if beginning.resumed is not None:
-        return Settings(**overrides), ()
+        return Settings(**overrides), (), ()
     if beginning.complete is not None:
-        return Settings(**merge(beginning.complete.model_dump(), settled, {"data": overrides.get("data", {})})), ()
+        return Settings(**merge(beginning.complete.model_dump(), settled, {"data": overrides.get("data", {})})), (), ()
     advice = advise(table.pairs, overrides, table.inputs)
     choices = _choices(advice.choices, overrides, has_start=bool(settled))
-    return Settings(**merge(advice.settings, overrides)), tuple(choices)
+    return Settings(**merge(advice.settings, overrides)), tuple(choices), () if settled else advice.candidates
 
 
 def _settled_by(start: ModelFile | None, beginning: Beginning) -> dict[str, Any]:

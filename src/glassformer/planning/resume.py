@@ -15,14 +15,14 @@ from typing import Any
 from glassformer.data.prepare import tables_of
 from glassformer.data.tables import Table
 from glassformer.errors import RunError, SettingsError, UsageError
-from glassformer.planning.recipes.overrides import flat, merge, read_recipe
+from glassformer.planning.recipes.overrides import check_settings, flat, merge, nested, read_recipe
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import SavedRun, is_before_first, read_resume
 from glassformer.storage.rundirectory import RunDirectory
 
 DIGITS = 12  # of a fingerprint that is shown
-CHANGEABLE = {f"training.{name}" for name in ("steps", "max_minutes", "patience", "patience_when_right", "precision")}
+CHANGEABLE = {f"training.{name}" for name in ("steps", "max_minutes", "patience", "precision")}
 """The settings that can change when a run is resumed."""
 BEGINS_AGAIN = (
     "the run was stopped before its first checkpoint: it begins again at step 0, with the settings of its recipe"
@@ -78,9 +78,12 @@ def resumed_beginning(
     if members > 1:
         settings = _settings_of_members(directory, overrides)
         return Beginning(settings.model_dump(), settings, init_of(directory.recipe), is_resumed=True)
+    notice = Notice("no checkpoint", BEGINS_AGAIN, str(directory.path))
+    if (raced := settings_before_race(directory.recipe)) is not None:
+        fixed = check_settings(merge(raced, overrides))
+        return Beginning(fixed, overwrite=True, is_resumed=True, notices=(notice,))
     if is_before_first(directory):
         settings = Settings(**merge(recipe_of_run(directory.recipe).model_dump(), overrides))
-        notice = Notice("no checkpoint", BEGINS_AGAIN, str(directory.path))
         init = init_of(directory.recipe)
         return Beginning(settings.model_dump(), settings, init, overwrite=True, is_resumed=True, notices=(notice,))
     resumed = resume_run(directory, overrides, processes)
@@ -210,11 +213,27 @@ def _shown(record: Mapping[str, str], rows: str, name: str) -> str:
 # The model to start from, in the recipe
 
 _INIT = "# Starts from the model: "
+_RACE = "# A race decides on settings but these: "
 
 
 def recipe_of(settings: Settings, init: Path | None = None, reasons: Mapping[str, str] | None = None) -> str:
     """Return the recipe of a run as TOML, with the model to start from and the reasons of settings as comments."""
     return (f"{_INIT}{json.dumps(str(init))}\n\n" if init else "") + settings.to_toml(reasons)
+
+
+def recipe_before_race(settings: Settings, fixed: Mapping[str, Any]) -> str:
+    """Return the recipe of a run before its race, with the settings that are `fixed` in it, by full name."""
+    return f"{_RACE}{json.dumps(fixed)}\n\n{settings.to_toml()}"
+
+
+def settings_before_race(recipe: Path) -> dict[str, Any] | None:
+    """Return the settings that are fixed in the race of a run that was stopped before its end; None: there is none."""
+    first = recipe.read_text(encoding="utf-8", errors="replace").partition("\n")[0] if recipe.exists() else ""
+    try:
+        return nested(json.loads(first.removeprefix(_RACE))) if first.startswith(_RACE) else None
+    except ValueError:
+        what, expected = "the recipe does not name the settings of its race", f"{_RACE}{{}}"
+        raise SettingsError(what, where=f"{recipe}, line 1", got=first, expected=expected) from None
 
 
 def reasons_in(recipe: Path, settings: Settings) -> dict[str, str]:

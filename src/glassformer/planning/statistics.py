@@ -18,6 +18,7 @@ COMPOSED = 4  # minimum of composed characters for each of their parts, above wh
 CLOSED_TYPES = 1_000  # maximum number of different words in a closed vocabulary
 CLOSED_UNSEEN = 0.005  # maximum fraction of the words of one half of the rows that the other half does not have
 MAX_STRING_CHARACTERS = 60  # characters of a text that are examined for such strings
+NEW_STRINGS = 0.02  # minimum probability of a new string of four characters in an open vocabulary
 SUBWORDS_A_WORD = 1.5
 
 
@@ -87,6 +88,15 @@ def new_strings_probability(texts: Sequence[str], form: Form) -> float:
 
 
 # Both sides
+
+
+def has_new_strings(pairs: Sequence[Pair], kinds: Sequence[str], sides: Sequence[SideStatistics]) -> bool:
+    """Return whether new strings of characters are frequent on a side whose tokens are characters or bytes."""
+    return any(
+        new_strings_probability([pair[i] for pair in pairs], side.form) > NEW_STRINGS
+        for i, (kind, side) in enumerate(zip(kinds, sides, strict=True))
+        if kind in ("characters", "bytes")
+    )
 
 
 def count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:

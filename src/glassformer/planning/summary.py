@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer.evaluation.metrics import metric_name
-from glassformer.planning.plan import Plan
+from glassformer.planning.plan import NO_RACE, Plan
 from glassformer.settings import SideSettings
 from glassformer.storage.modelfile import count_parameters
 
@@ -19,8 +19,11 @@ def _tokens(planned: Plan) -> str:
     if planned.init is not None:
         member = ", its first member" if planned.start is not None and planned.start.members else ""
         return f"Tokens and shape of the model are those of {planned.init}{member}."
-    whys = [reasons.get(f"tokens.{side}.kind", "").removeprefix("character-level: ") for side in ("source", "target")]
+    whys = [reasons.get(f"tokens.{side}.kind", "").partition(NO_RACE)[0] for side in ("source", "target")]
+    whys = [why.removeprefix("character-level: ") for why in whys]
     of_source, of_target = (f": {why}" if why else "" for why in whys)
+    if planned.candidates:
+        return f"Tokens: a race of {' and '.join(str(candidate) for candidate, _ in planned.candidates)} decides."
     if (source, of_source) == (target, of_target):
         return f"Tokens are {source}{of_source}."
     return f"Tokens of the source are {source}{of_source}; of the target, {target}{of_target}."
@@ -38,6 +41,8 @@ def _training(planned: Plan) -> str:
     steps = f"{training.steps:,} steps"
     if training.max_minutes:
         steps = f"up to {steps} or {training.max_minutes:g} minutes"
+    elif training.patience:
+        steps = f"up to {steps}"
     text = f"The model has {size} parameters and trains {steps} on {len(prepared.train):,} rows; "
     if prepared.valid is None:
         return f"{text}the loss on training rows chooses its weights."

@@ -6,5 +6,5 @@ served     the loaded models, computed by one worker (`glassformer.inference.wor
 observe    request ids, metrics, the log
 reference  the page at /docs
 api        the routes: `create_app(served, …) -> FastAPI`
-run        the socket, the connections and the end of a server: `serve(app, listening, limits, worker)`
+run        the socket, the connections and the end of a server: `serve(app, listening, limits, worker, reload)`
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import metadata
@@ -20,17 +21,17 @@ from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.glassbox.schema import Trace
 from glassformer.serve.bodies import (
     ERRORS,
+    Answers,
     Body,
     Description,
     Health,
     ModelNames,
     TraceBody,
     TranslateBody,
-    Translations,
     WhatIfBody,
     answer_json,
 )
-from glassformer.serve.limits import BodyLimit, KnownHosts, RequestError, error_response
+from glassformer.serve.limits import BodyLimit, KnownHosts, Limits, RequestError, error_response
 from glassformer.serve.observe import Observed, ServerMetrics
 from glassformer.serve.reference import reference_html
 from glassformer.serve.served import Models, Served
@@ -100,14 +101,13 @@ def _find(models: Models, body: Body, request: Request) -> Served:
 
 
 def _serve_models(app: FastAPI, models: Models) -> None:
-    @app.post("/v1/translate", response_model=Translations)
+    @app.post("/v1/translate", response_model=Answers)
     async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts. One that the model does not take has an empty answer, with the reason in `left_out`."""
         answers, notices = await _find(models, body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
-        translations = [answer_json(answer, details=body.details) for answer in answers]
-        answer = {"translations": translations, "notices": notices}
-        return Response(json.dumps(answer), media_type="application/json")
+        body_json = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
+        return Response(json.dumps(body_json), media_type="application/json")
 
     @app.get("/v1/models", response_model=ModelNames)
     async def list_models() -> Response:
@@ -130,46 +130,52 @@ def _serve_traces(app: FastAPI, models: Models) -> None:
     async def trace(body: TraceBody, request: Request) -> Response:
         """Return every number of one translation: a glassformer-trace/1."""
         served = _find(models, body, request)
-        return TraceResponse(lambda: served.trace(body), slots, limits.compute_seconds)
+        return TraceResponse(lambda: served.trace(body), slots, limits)
 
     @app.post("/v1/whatif", response_model=Trace)
     async def whatif(body: WhatIfBody, request: Request) -> Response:
         """Return a trace with edits, compared with the trace without them."""
         served = _find(models, body, request)
-        return TraceResponse(lambda: served.trace(body), slots, limits.compute_seconds)
+        return TraceResponse(lambda: served.trace(body), slots, limits)
 
 
 class TraceResponse(Response):
     """A trace, of several MB: few are computed or written at once.
 
-    Each block is written when the client has read those before. A trace waits at most `seconds` for its turn.
+    Each block is written when the client has read those before. A trace waits at most `compute_seconds` for its turn;
+    the connection of a client that has not read it in `trace_seconds` is closed.
     """
 
     media_type = "application/json"
 
     def __init__(
-        self, compute: Callable[[], Awaitable[bytes | mmap]], slots: asyncio.Semaphore, seconds: float
+        self, compute: Callable[[], Awaitable[bytes | mmap]], slots: asyncio.Semaphore, limits: Limits
     ) -> None:
         super().__init__()
-        self._compute, self._slots, self._seconds = compute, slots, seconds
+        self._compute, self._slots, self._limits = compute, slots, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._limits.compute_seconds):
                 await self._slots.acquire()
         except TimeoutError:
-            what, expected = "other traces are being read", f"a wait of {self._seconds:g} seconds"
+            what, expected = "other traces are being read", f"a wait of {self._limits.compute_seconds:g} seconds"
             raise BusyError(what, expected=expected, hint="try again in a moment") from None
         try:
             document = await self._compute()
-            self.init_headers({"Content-Length": str(len(document))})
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for start in range(0, len(document), BLOCK_BYTES):
-                end = start + BLOCK_BYTES
-                more = end < len(document)
-                await send({"type": "http.response.body", "body": document[start:end], "more_body": more})
+            with contextlib.suppress(TimeoutError):  # the server closes the connection of a part of an answer
+                async with asyncio.timeout(self._limits.trace_seconds):
+                    await self._write(document, send)
         finally:
             self._slots.release()
+
+    async def _write(self, document: bytes | mmap, send: Send) -> None:
+        self.init_headers({"Content-Length": str(len(document))})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(document), BLOCK_BYTES):
+            end = start + BLOCK_BYTES
+            more = end < len(document)
+            await send({"type": "http.response.body", "body": document[start:end], "more_body": more})
 
 
 def _serve_page(app: FastAPI) -> None:

@@ -61,7 +61,7 @@ class TranslateBody(Body):
     details: bool = False
     """Whether answers have their `rank_score`, `tokens` and `token_scores`."""
     confidence: bool = False
-    """Whether answers have the probability that they are right."""
+    """Whether answers have their confidence."""
     prefix: Text = ""
     """The start of every answer."""
     must_match: Text | None = None
@@ -120,7 +120,7 @@ class TextAnswer(BaseModel):
     """How the text is unlike all that the model was trained on; empty: it is not."""
     alternatives: list[TextAnswer]
     """The other answers to the text, best first."""
-    probability: float | None = None
+    confidence: float | None = None
     """The calibrated probability that the answer is right."""
     left_out: str | None = None
     """Why the text has no answer."""
@@ -132,12 +132,12 @@ class TextAnswer(BaseModel):
     """The log-probability of each token and of the end."""
 
 
-class Translations(BaseModel):
+class Answers(BaseModel):
     """An answer for each text, in order."""
 
-    model_config = _documented({"translations": [_ANSWER | {"alternatives": []}], "notices": []})
+    model_config = _documented({"answers": [_ANSWER | {"alternatives": []}], "notices": []})
 
-    translations: list[TextAnswer]
+    answers: list[TextAnswer]
     notices: list[str]
     """What the answers lack of what was requested, and why."""
 

@@ -26,6 +26,7 @@ BEAMS = 32
 CHOICES = 10_000
 TRACES = 8  # computed or written at once
 READ_SECONDS = 30  # for the next part of an answer, of about 100 kB
+TRACE_SECONDS = 45  # to read a trace: less than the next one waits for its turn
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
 MAX_CONNECTIONS = 512
 _COMMAND = re.compile(r"(?<!\w)--\w|glassformer \w")  # of the command line
@@ -49,7 +50,8 @@ class Limits:
     `compute_seconds` limits the computation of one request, and its wait before that; `body_seconds` the arrival of the
     body. At shutdown, requests that were accepted are finished for `drain_seconds`. `connections` is the maximum number
     of open ones; by default half of the open files of the process, at most MAX_CONNECTIONS. `read_seconds` is how long
-    an answer may wait for its client to read the next part of it; `traces` are computed or written at once.
+    an answer may wait for its client to read the next part of it, `trace_seconds` how long the client may take for a
+    whole trace; `traces` are computed or written at once.
     """
 
     body_bytes: int = BODY_BYTES
@@ -59,6 +61,7 @@ class Limits:
     waiting: int = WAITING
     connections: int = field(default_factory=default_connections)
     read_seconds: float = READ_SECONDS
+    trace_seconds: float = TRACE_SECONDS
     traces: int = TRACES
 
 

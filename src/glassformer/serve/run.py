@@ -1,4 +1,4 @@
-"""The socket, the connections and the end of a server: `serve(app, listening, limits, worker)`.
+"""The socket, the connections and the end of a server: `serve(app, listening, limits, worker, reload)`.
 
 uvicorn closes no connection that never sends a whole request: half-sent ones would take every open file. So the one
 that has waited longest gives way to a new one.
@@ -172,13 +172,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(
-    app: FastAPI,
-    listening: socket.socket,
-    limits: Limits,
-    worker: Worker,
-    reload: Callable[[], None] = lambda: None,
-) -> None:
+def serve(app: FastAPI, listening: socket.socket, limits: Limits, worker: Worker, reload: Callable[[], None]) -> None:
     """Answer requests until SIGINT or SIGTERM, and then finish those that the worker has accepted.
 
     `reload` is called at SIGHUP.

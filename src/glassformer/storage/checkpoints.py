@@ -22,15 +22,28 @@ from glassformer.storage.rundirectory import RunDirectory
 RESUME_FORMAT = "glassformer-resume/2"
 
 
+@dataclass(frozen=True)
+class Decay:
+    """The decay of the learning rate of wsd: it begins after a step, and ends at the last one of the run.
+
+    `reason` is why, `is_settled` whether that is because there was no gain any more.
+    """
+
+    after: int
+    last_step: int
+    reason: str
+    is_settled: bool = False
+
+
 @dataclass
 class Position:
     """The position of a run between two steps.
 
     `batch` is the number of batches of this epoch that are done, `seconds` the time of training so far, `without_gain`
-    the number of validations since the best one, `right` that of the last ones in a row with every answer right and no
-    lower loss. `rate_factor` multiplies the learning rate of the schedule. `max_tokens` limits the tokens of a part of
-    a batch (padded, the longer side) once one did not fit into memory. `batch_parts` is the number of parts that are
-    computed at the same time; None where they are not.
+    the number of validations since the last gain: a better metric, or a loss lower than `lowest_loss`. `rate_factor`
+    multiplies the learning rate of the schedule. `max_tokens` limits the tokens of a part of a batch (padded, the
+    longer side) once one did not fit into memory. `batch_parts` is the number of parts that are computed at the same
+    time; None where they are not.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -41,11 +54,12 @@ class Position:
     seconds: float = 0.0
     best_value: float | None = None
     best_loss: float | None = None
+    lowest_loss: float | None = None
     without_gain: int = 0
-    right: int = 0
     rate_factor: float = 1.0
     max_tokens: int | None = None
     batch_parts: int | None = None
+    decay: Decay | None = None
 
 
 class SavedRun(BaseModel):

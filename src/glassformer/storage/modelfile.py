@@ -38,7 +38,7 @@ class ModelFile:
 
     `data` describes the training data (fingerprint, ledger counts, lengths, token counts), `metrics` the result of
     validation, `versions` the libraries that created the model. `path` is the file that it was read from, `calibration`
-    what gives the probability that an answer is right, if there is one. `members` are further models of the same
+    what gives the confidence of answers, if there is one. `members` are further models of the same
     recipe: the probabilities of all are averaged, and calibration and metrics are those of all together.
     """
 
@@ -84,9 +84,12 @@ class ModelFile:
         n, bits, longest = self.data.seen_length, self.data.seen_strings, self.data.longest_source
         return None if n is None or bits is None or longest is None else Seen(n, base64.b64decode(bits), longest)
 
-    def unlike(self, source: Sequence[int]) -> str:
-        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown."""
-        return self.seen.unlike(source, self.source_tokenizer) if self.seen else ""
+    def unlike(self, source: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        """Return in words how a framed source is unlike all that the model was trained on; "" if that is unknown.
+
+        `unknown` is as in `Seen.unlike`.
+        """
+        return self.seen.unlike(source, self.source_tokenizer, unknown) if self.seen else ""
 
     def save(self, path: str | Path) -> None:
         """Write the file atomically. Raises RunError when it cannot be written."""
@@ -191,6 +194,9 @@ def tokenizers_from_dict(saved: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer
     return source, Tokenizer.from_dict(saved["target"]) if "target" in saved else source.as_target
 
 
+_MODEL = "a .safetensors model file or a run directory"
+
+
 def find_model(path: str | Path) -> Path:
     """Return the model file for `path`, a file or a run directory. Raises ModelFileError when there is none."""
     path = Path(path)
@@ -209,16 +215,19 @@ def find_model(path: str | Path) -> Path:
                 expected=f"a {run.model.name} in it",
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
             )
+        if path.exists() and path.suffix in (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".toml"):
+            hint = "give the model first, and then what it reads"
+            raise ModelFileError("this is not a model", where=str(path), expected=_MODEL, hint=hint)
         if path.exists():
             return path
     except OSError as error:
         raise ModelFileError("cannot read the model file", where=str(path), got=error.strerror) from None
     import difflib
 
-    hint, expected = "train one: glassformer train TABLE --out RUN", "a .safetensors model file or a run directory"
+    hint = "train one: glassformer train TABLE --out RUN"
     if close := difflib.get_close_matches(path.name, _models_in(path.parent), n=1, cutoff=0.5):
         hint = f"did you mean {path.parent / close[0]}?"
-    raise ModelFileError("the model does not exist", where=str(path), expected=expected, hint=hint)
+    raise ModelFileError("the model does not exist", where=str(path), expected=_MODEL, hint=hint)
 
 
 def _models_in(folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 TakenColumns   the columns of a table that are read
 TrainingData   the data that the model was trained on
 Metrics        the result of its validation
-Calibration    what gives the probability that an answer is right
+Calibration    what gives the confidence of answers
 Member         a further model in the file
 Parts          all JSON of the file
 """
@@ -170,7 +170,7 @@ class Metrics(_Record):
 
 
 class Calibration(_Record):
-    """How an answer gets the probability that it is right; `inference.confidence` fits and applies it."""
+    """How an answer gets its confidence; `inference.confidence` fits and applies it."""
 
     weights: Annotated[tuple[Weight, ...], Field(strict=False, min_length=3, max_length=4)] = Field(
         description="weights of the logistic regression: bias, log-odds among the beam and all, square of the first"
@@ -185,7 +185,7 @@ class Calibration(_Record):
 
     @property
     def unusual_limit(self) -> float:
-        """The maximum probability of an answer of that kind, by Laplace's rule of succession."""
+        """The maximum confidence of an answer of that kind, by Laplace's rule of succession."""
         return (self.unusual_right + 1) / (self.unusual + 2)
 
     @property

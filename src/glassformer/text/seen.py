@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.settings import TokenKind
 from glassformer.text.new_strings import FACTOR, PROBES, first_new
 from glassformer.text.segmenters import MARK
 from glassformer.text.tokenizer import Tokenizer
@@ -88,8 +89,11 @@ class Seen:
         """Return n, the filter in base64 and the maximum, for the pages."""
         return {"n": self.n, "bits": base64.b64encode(self.bits).decode(), "longest": self.longest}
 
-    def unlike(self, ids: Sequence[int], tokenizer: Tokenizer) -> str:
-        """Return in words how a framed source is unlike all texts of the training; "" if it is not."""
+    def unlike(self, ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> str:
+        """Return in words how a framed source is unlike all texts of the training; "" if it is not.
+
+        `unknown` is that of `Tokenizer.unknown`.
+        """
         n_tokens = len(ids) - tokenizer.settings.n_frame_tokens
         if n_tokens > self.longest:
             return f"the text has {n_tokens} tokens, the longest of the training {self.longest}"
@@ -100,13 +104,18 @@ class Seen:
         begins, ends = new[0] == vocabulary.bos_id, new[-1] == vocabulary.eos_id
         verb = ("is" if ends else "begins with") if begins else "ends with" if ends else "has"
         start = next(at for at in range(len(ids)) if tuple(ids[at : at + len(new)]) == tuple(new))
-        tokens, start, end = tokenizer.tokens(ids), start + begins, start + len(new) - ends
-        if kind in ("subwords", "sentencepiece"):  # whole words
-            while start > 0 and ids[start - 1] != vocabulary.bos_id and not tokens[start].startswith(MARK):
-                start -= 1
-            while end < len(ids) - 1 and not tokens[end].startswith(MARK):
-                end += 1
-            named = "".join(tokens[start:end]).replace(MARK, " ").strip()
-        else:
-            named = ("" if kind in ("characters", "bytes") else " ").join(tokens[start:end])
+        n_start = tokenizer.settings.n_frame_tokens - 1
+        tokens = tokenizer.tokens(ids[n_start:-1], unknown)
+        named = words_of(tokens, start + begins - n_start, start + len(new) - ends - n_start, kind)
         return f"no text of the training {verb} “{named}”"
+
+
+def words_of(tokens: Sequence[str], start: int, end: int, kind: TokenKind) -> str:
+    """Return what the tokens from `start` to `end` are in their text: for subwords the whole words."""
+    if kind not in ("subwords", "sentencepiece"):
+        return ("" if kind in ("characters", "bytes") else " ").join(tokens[start:end])
+    while start > 0 and not tokens[start].startswith(MARK):
+        start -= 1
+    while end < len(tokens) and not tokens[end].startswith(MARK):
+        end += 1
+    return "".join(tokens[start:end]).replace(MARK, " ").strip()

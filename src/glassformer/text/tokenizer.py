@@ -216,13 +216,20 @@ class Tokenizer:
         """
         return {token_id: self._segmenter.added(piece) for piece, token_id in self.vocabulary.ordinary.items()}
 
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the written form of each id, special tokens included. Raises TextError for an invalid id."""
+    def tokens(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> list[str]:
+        """Return the written form of each id, special tokens included. Raises TextError for an invalid id.
+
+        `unknown` is what the text has for each <unk>, in order.
+        """
         listed = list(ids)
         invalid = next((token_id for token_id in listed if not 0 <= token_id < len(self)), None)
         if invalid is not None:
             raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
-        return [self.vocabulary.pieces[token_id] for token_id in listed]
+        pieces, in_text = self.vocabulary.pieces, iter(unknown)
+        return [
+            next(in_text, pieces[token_id]) if token_id == self.vocabulary.unk_id else pieces[token_id]
+            for token_id in listed
+        ]
 
     def unknown(self, text: str) -> list[str]:
         """Return the characters (or words) of the normalized text that are not in the vocabulary, in order.

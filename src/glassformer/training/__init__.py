@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glassformer.training.events import (
+        Decaying,
         Event,
         Finished,
         Progress,
+        Raced,
+        Racing,
         Restored,
         Saved,
         Skipped,
@@ -24,9 +27,12 @@ if TYPE_CHECKING:
     from glassformer.training.loop import Run
 
 __all__ = [
+    "Decaying",
     "Event",
     "Finished",
     "Progress",
+    "Raced",
+    "Racing",
     "Restored",
     "Run",
     "Saved",

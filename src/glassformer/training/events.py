@@ -101,6 +101,47 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
+class RacedCandidate:
+    """A candidate after a round of a race: its steps, held-out loss (nats per answer), and exact match of `answers`."""
+
+    name: str
+    step: int
+    loss: float
+    exact_match: float
+    answers: int
+
+
+@dataclass(frozen=True)
+class Racing(Event):
+    """A candidate of the race before a run has made `step` of the `steps` of a round."""
+
+    name: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Raced(Event):
+    """A round of the race before a run: the candidates in it, the best first, and the names of those that go on."""
+
+    candidates: tuple[RacedCandidate, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        results = [f"{one.name} {one.exact_match:.2f} ({one.step:,} steps)" for one in self.candidates]
+        return (
+            f"exact match: {', '.join(results)}; {' and '.join(self.left)} {'goes' if len(self.left) == 1 else 'go'} on"
+        )
+
+
+@dataclass(frozen=True)
+class Decaying(Event):
+    """The learning rate of the schedule wsd decays from now on, to 0 at `last_step`; `reason` says why."""
+
+    last_step: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Validated(Event):
     """A validation: the plain loss in nats per token, and the metric of free-running translation.
 
@@ -135,7 +176,8 @@ class Finished(Event):
 
     `calibrated` is the number of held-out sources that the probability of answers is calibrated on; 0: it is not.
     `answers` is the number of answers that `value` is measured on; 0 for a loss. `loss_fell` is the fraction by which
-    the loss fell in the last half of the steps (`history.loss_fell`); None if that is not known.
+    the loss fell in the last half of the steps, without those of a decay; None if that is not known or there was no
+    gain any more.
     """
 
     reason: str

@@ -15,8 +15,8 @@ from glassformer.inference.engines.memory import FLOAT, memory_of
 from glassformer.planning.memory import COPIES
 from glassformer.planning.plan import Plan
 from glassformer.runtime.devices import resolve_precision
-from glassformer.training.loop import device_of, first_updater
-from glassformer.training.update import Updater
+from glassformer.training.loop import device_of
+from glassformer.training.update import Updater, first_updater
 from glassformer.training.validation import Validator
 
 WARM_UP, MIN_STEPS, MAX_STEPS = 3, 5, 40  # updates; the first of the warm-up is that of the largest batch

@@ -8,9 +8,12 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import RunError
+
+if TYPE_CHECKING:
+    from glassformer.storage.checkpoints import Position
 
 
 @dataclass(frozen=True)
@@ -46,23 +49,26 @@ def read_history(path: Path) -> list[HistoryEvent]:
     return events
 
 
-def loss_fell(path: Path) -> float | None:
-    """Return the fraction by which the loss fell in the last half of the steps; None: there are too few events.
+def loss_fell(path: Path, end: Position) -> float | None:
+    """Return the fraction by which the loss of a run fell in the second half of its steps, without those of a decay.
 
-    It is that of validations, or with too few of them that of progress. Other events are skipped, and so is a history
-    that cannot be read.
+    None: there was no gain any more, or there are too few events. It is that of validations, or with too few of them
+    that of progress. Other events are skipped, and so is a history that cannot be read.
     """
+    if end.decay is not None and end.decay.is_settled:
+        return None
+    last_step = end.step if end.decay is None else end.decay.after
     losses: dict[str, dict[int, float]] = {"validated": {}, "progress": {}}  # the last one at a step: it may go back
     with contextlib.suppress(RunError):
         for event in read_history(path):
             match event.fields:
                 case {"event": "validated" | "progress" as kind, "step": int(step), "loss": float(loss)}:
                     losses[kind][step] = loss
-    return next((fall for fall in map(_fall, losses.values()) if fall is not None), None)
+    return next((fall for of_kind in losses.values() if (fall := _fall(of_kind, last_step)) is not None), None)
 
 
-def _fall(losses: Mapping[int, float]) -> float | None:
-    last = max(losses, default=0)
+def _fall(losses: Mapping[int, float], last_step: int) -> float | None:
+    last = max((step for step in losses if step <= last_step), default=0)
     middle = max((step for step in losses if 2 * step <= last), default=None)
     return None if middle is None or losses[middle] <= 0 else 1 - losses[last] / losses[middle]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -12,20 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from glassformer.data.batches import batches_of_epoch
-from glassformer.data.prepare import Prepared
 from glassformer.errors import UsageError
 from glassformer.inference.translator import Translator
-from glassformer.paper.model import Transformer
 from glassformer.planning.memory import check_training_fits
-from glassformer.planning.plan import Plan
+from glassformer.planning.plan import Plan, raced_settings
 from glassformer.runtime.devices import find_device, resolve_precision
 from glassformer.storage.checkpoints import SavedRun, load_resume, save_resume
 from glassformer.storage.container import Arrays
-from glassformer.storage.modelfile import ModelFile, count_parameters, tokenizers_to_dict
+from glassformer.storage.modelfile import count_parameters, tokenizers_to_dict
 from glassformer.storage.records import Calibration, Metrics
-from glassformer.storage.weights import build_model, get_weights
-from glassformer.text.vocabulary import copied_ids
+from glassformer.storage.weights import get_weights
 from glassformer.training.events import (
+    Decaying,
     Event,
     Finished,
     Progress,
@@ -39,13 +37,13 @@ from glassformer.training.events import (
 from glassformer.training.history import loss_fell
 from glassformer.training.meter import Meter
 from glassformer.training.output import Output, best_model, calibrate_held_out, kept_weights
+from glassformer.training.race import Contender, race
 from glassformer.training.recovery import MAX_SKIPPED, diverged, restore
-from glassformer.training.update import Update, Updater
+from glassformer.training.schedule import ALL_STEPS, NO_GAIN, OUT_OF_TIME, begin_decay, is_settled
+from glassformer.training.update import Update, first_updater, initial_model
 from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
-SMALL_FALL = 0.001  # of the loss, in nats per token, that is none where every answer is right
-
 
 T = TypeVar("T")
 
@@ -56,24 +54,6 @@ def device_of(planned: Plan, name: str) -> torch.device:
     sizes = len(planned.prepared.source_tokenizer), len(planned.prepared.target_tokenizer)
     check_training_fits(planned.settings, str(device), sizes, max(len(train.source.ids), len(train.target.ids)))
     return device
-
-
-def initial_model(prepared: Prepared, start: ModelFile | None = None) -> Transformer:
-    """Return the model to start from, or a new one; the random seed is that of the training then."""
-    torch.manual_seed(prepared.settings.training.seed)
-    if start is not None:
-        return build_model(start)
-    source, target = prepared.tokenizers
-    ids = copied_ids(source.vocabulary, target.vocabulary)
-    return Transformer(prepared.settings.model, len(source), len(target), ids)
-
-
-def first_updater(planned: Plan, device: torch.device) -> Updater:
-    """Return what updates the initial model of a run, before the first update."""
-    model = initial_model(planned.prepared, planned.start).to(device)
-    updater = Updater(model, planned.prepared.train, planned.settings, device, planned.processes)
-    planned.processes.seed_apart(planned.settings.training.seed)
-    return updater
 
 
 class Run:
@@ -117,7 +97,7 @@ class Run:
         with self.output.held():
             self._open_directory()
             self._begun = True
-            for event in self._events():
+            for event in self._all_events():
                 self._finished = isinstance(event, Finished)
                 self.output.event(event)
                 yield event
@@ -126,7 +106,13 @@ class Run:
 
     def _open_directory(self) -> None:
         """Create the run directory or, to resume, recover it; this process, or the first one, holds it already."""
-        self.output.open(resumed=self.planned.resumed is not None, overwrite=self.planned.overwrite)
+        planned = self.planned
+        fixed = {choice.setting: choice.value for choice in planned.choices if choice.set_by_user}
+        self.output.open(
+            resumed=planned.resumed is not None,
+            overwrite=planned.overwrite,
+            fixed=fixed if planned.candidates else None,
+        )
         has_model = self.processes.from_first(self.directory.model.exists())  # the others wait for it
         if self.planned.resumed is not None:
             self._load()
@@ -142,7 +128,7 @@ class Run:
         A mean that a run chose when it ended is the best validation until there is a better one.
         """
         position = self.position
-        position.without_gain = position.right = 0
+        position.without_gain, position.decay = 0, None
         self.output.changed_recipe()
         best, metrics, *_ = self._from_first(self._best) if has_model else ({}, Metrics())
         if metrics.chosen not in (None, BEST_VALIDATION):
@@ -151,14 +137,37 @@ class Run:
         self._save()
         self._save()  # so that the previous checkpoint has the changes, too
 
+    def _all_events(self) -> Iterator[Event]:
+        if self.planned.candidates:
+            raced = raced_settings(self.planned)
+            contenders = [Contender(str(name), planned, self.device) for name, planned in self.planned.candidates]
+            winner, result = yield from race(contenders, self.settings.training.max_minutes, lambda: self.is_stopping)
+            if winner is None:
+                yield Stopped(0, 0.0, self.directory.resume)
+                return
+            self._take(winner, dict.fromkeys(raced, result))
+        yield from self._events()
+
+    def _take(self, winner: Contender, reasons: Mapping[str, str]) -> None:
+        """Go on with the winner of a race; `reasons` are those of the settings that were raced."""
+        self.planned, self.prepared, self.settings = winner.planned, winner.planned.prepared, winner.planned.settings
+        self.updater, self.validator = winner.updater, winner.validator
+        self.model, self.position = self.updater.model, self.updater.position
+        self.output.prepared = self.prepared
+        self.output.recipe({**self.planned.reasons, **reasons})
+        self.output.data()
+
     def _events(self) -> Iterator[Event]:
         yield self._started()
-        position, training, updates = self.position, self.settings.training, self._updates()
+        position, training, updates = self.position, self.settings.training, self.updater.batches()
         snapshots = {training.steps >> i for i in range(1, training.keep_snapshots + 1)}
         self._started_at, self._meter = time.perf_counter() - position.seconds, Meter()
         self._agree()
         reason = self._reason_to_end()
-        while reason is None and not self._is_stopping:
+        while reason is None and not self.is_stopping:
+            if position.decay is None and (decay := begin_decay(position, training)):
+                position.decay = decay
+                yield Decaying(position.step, position.seconds, decay.last_step, decay.reason)
             limit = position.max_tokens
             self.update(next(updates))
             if position.max_tokens is not None and position.max_tokens != limit:
@@ -205,7 +214,7 @@ class Run:
         )
 
     @property
-    def _is_stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether all processes know that the run is to stop."""
         return self._stopping or (self.processes.count == 1 and self._asked_to_stop)
 
@@ -220,29 +229,16 @@ class Run:
         self.position.seconds, self._stopping = seconds, stops > 0
         return is_time > 0
 
-    def _updates(self) -> Iterator[list[NDArray[np.int64]]]:
-        """Yield the batches of each update from the position on, without end; it advances before each update."""
-        position, training = self.position, self.settings.training
-        epoch, plan = -1, list[NDArray[np.int64]]()
-        while True:
-            if position.epoch != epoch:
-                epoch, plan = position.epoch, batches_of_epoch(self.prepared.train, training, position.epoch)
-            first = position.batch
-            position.batch += training.accumulate
-            if position.batch >= len(plan):
-                position.epoch, position.batch = epoch + 1, 0
-            yield plan[first : first + training.accumulate]
-
     def _reason_to_end(self) -> str | None:
         training, position = self.settings.training, self.position
         if position.step >= training.steps:
-            return "all steps done"
-        if training.patience and position.without_gain >= training.patience:
-            return f"no better {self.validator.metric} in {position.without_gain} validations"
-        if training.patience_when_right and position.right >= training.patience_when_right:
-            return f"every answer was right in {position.right} validations, and the loss no longer falls"
+            return ALL_STEPS
+        if position.decay is not None and position.step >= position.decay.last_step:
+            return position.decay.reason
+        if training.schedule != "wsd" and is_settled(position, training):
+            return NO_GAIN.format(training.patience)
         if training.max_minutes and position.seconds >= 60 * training.max_minutes:
-            return f"stopped by training.max_minutes = {training.max_minutes:g}"
+            return OUT_OF_TIME.format(training.max_minutes)
         return None
 
     def update(self, batches: Sequence[NDArray[np.int64]]) -> Update:
@@ -280,16 +276,16 @@ class Run:
         measured = self.validator.measure()
         if not math.isfinite(measured.loss):
             raise diverged(self.position, self.directory)
-        best = self.validator.is_better(measured, position.best_value, position.best_loss)
-        metrics = self.validator.metrics_of(measured, position.step)
-        fell = position.best_loss is None or measured.loss < position.best_loss - SMALL_FALL
-        position.right = position.right + 1 if measured.is_right and not fell else 0
-        if best:
-            position.best_value, position.best_loss = measured.value, measured.loss
-            position.without_gain = 0
-            self.output.model(weights, metrics, measured.errors)
+        lowest = math.inf if position.lowest_loss is None else position.lowest_loss
+        if self.validator.is_gain(measured, position.best_value, lowest):
+            position.without_gain, position.lowest_loss = 0, min(lowest, measured.loss)
         else:
             position.without_gain += 1
+        best = self.validator.is_better(measured, position.best_value, position.best_loss)
+        metrics = self.validator.metrics_of(measured, position.step)
+        if best:
+            position.best_value, position.best_loss = measured.value, measured.loss
+            self.output.model(weights, metrics, measured.errors)
         self.output.checkpoint(weights, metrics, position.step, self.settings.training.average_last)
         return Validated(
             position.step,
@@ -325,7 +321,7 @@ class Run:
             path,
             calibrated=0 if calibration is None else calibration.sources,
             answers=metrics.n_sources or 0,
-            loss_fell=self._from_first(lambda: loss_fell(directory.history)),
+            loss_fell=self._from_first(lambda: loss_fell(directory.history, position)),
         )
         self.output.card(finished)
         return finished

@@ -39,6 +39,7 @@ from glassformer.storage.modelfile import ModelFile, join
 from glassformer.storage.records import Metrics
 from glassformer.storage.rundirectory import RunDirectory
 from glassformer.training.events import Finished
+from glassformer.training.history import loss_fell
 from glassformer.training.output import Output, calibrate_held_out
 
 COMMAND = """
@@ -183,6 +184,8 @@ class Members:
         chosen = f"{len(files)} members, with the seeds {', '.join(map(str, self.seeds))}"
         metrics = _measured(translator, prepared.valid_pairs, files).model_copy(update={"chosen": chosen})
         calibration = calibrate_held_out(prepared, joined, self.device)
+        histories = [(self.run(seed).history, end.position) for seed, end in zip(self.seeds, ends, strict=True)]
+        falls = [fall for history, end in histories if (fall := loss_fell(history, end)) is not None]
         self._output.data()
         replace(joined, metrics=metrics, calibration=calibration).save(directory.model)
         directory.discard_replaced()
@@ -196,6 +199,7 @@ class Members:
             path=directory.model,
             calibrated=0 if calibration is None else calibration.sources,
             answers=metrics.n_sources or 0,
+            loss_fell=fmean(falls) if falls else None,
         )
         self._output.card(finished)
         return finished

@@ -1,8 +1,7 @@
-"""The objective of training: the loss of some rows (sections 3.1 and 5.4), and the learning rate (section 5.3)."""
+"""The objective of training: the loss of some rows (sections 3.1 and 5.4)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from glassformer.data.batches import Rows
 from glassformer.data.corpus import Corpus
 from glassformer.paper.model import Transformer, padded
-from glassformer.settings import Settings, TrainingSettings
+from glassformer.settings import Settings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -95,25 +94,3 @@ class Computation:
         loss, sums = losses(rows)
         loss.backward()  # type: ignore[no-untyped-call]
         return sums
-
-
-def learning_rate(step: float, training: TrainingSettings, d_model: int, seconds: float = 0.0) -> float:
-    """Return the rate of update `step`, counted from 1, after `seconds` of training.
-
-    noam: rate · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), equation 3 of the paper. The others rise in a
-    straight line to `learning_rate` at `warmup_steps`, then fall with step^-0.5, with a half cosine to 0, or stay
-    constant. A cosine reaches 0 after `steps` or, where that is sooner, after `max_minutes`: its progress is the larger
-    of the two fractions that are done, so that a run which ends by time does not end at a high rate.
-    """
-    warmup = max(1, training.warmup_steps)
-    if training.schedule == "cosine" and training.max_minutes:
-        step = max(step, training.steps * seconds / (60 * training.max_minutes))
-    rise = min(1.0, step / warmup)
-    if training.schedule == "noam":
-        return float(training.learning_rate * d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
-    if training.schedule == "inverse_sqrt":
-        return float(training.learning_rate * min(rise, (warmup / step) ** 0.5))
-    if training.schedule == "cosine":
-        progress = min(1.0, max(0.0, (step - warmup) / max(1, training.steps - warmup)))
-        return float(training.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * progress)))
-    return training.learning_rate * rise

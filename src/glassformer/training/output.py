@@ -15,7 +15,7 @@ from glassformer.evaluation.calibration import calibrate
 from glassformer.evaluation.metrics import group_by_source
 from glassformer.inference.confidence import MIN_SOURCES
 from glassformer.inference.translator import Translator
-from glassformer.planning.resume import reasons_in, recipe_of
+from glassformer.planning.resume import reasons_in, recipe_before_race, recipe_of
 from glassformer.storage.checkpoints import read_resume
 from glassformer.storage.container import Arrays
 from glassformer.storage.files import name_also, write_text
@@ -78,16 +78,23 @@ class Output:
         if self.writes:
             name_also(self.directory.previous_resume, self.directory.resume)
 
-    def open(self, *, resumed: bool, overwrite: bool) -> None:
-        """Recover the run directory or create it."""
+    def open(self, *, resumed: bool, overwrite: bool, fixed: Mapping[str, Any] | None = None) -> None:
+        """Recover the run directory or create it. Of a race, `fixed` are settings of all."""
         if self.writes:
             self.directory.recover()
             if resumed:
                 self.directory.repair_history()
             else:
                 self.directory.create(overwrite=overwrite)
-            if not self.directory.recipe.exists():
-                write_text(self.directory.recipe, recipe_of(self.prepared.settings, self.init, self.reasons))
+            if fixed is not None:
+                write_text(self.directory.recipe, recipe_before_race(self.prepared.settings, fixed))
+            elif not self.directory.recipe.exists():
+                self.recipe(self.reasons)
+
+    def recipe(self, reasons: Mapping[str, str]) -> None:
+        """Write the recipe, with the reasons of settings, by full name."""
+        if self.writes:
+            write_text(self.directory.recipe, recipe_of(self.prepared.settings, self.init, reasons))
 
     def changed_recipe(self) -> None:
         """Write the recipe of changed settings. Without the card, the weights are chosen again at the end."""

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from glassformer.data.batches import Rows
+from glassformer.data.batches import Rows, batches_of_epoch
 from glassformer.data.corpus import Corpus
+from glassformer.data.prepare import Prepared
 from glassformer.errors import is_out_of_memory
 from glassformer.paper.model import Transformer
+from glassformer.planning.plan import Plan
 from glassformer.runtime.devices import autocast, avoid_cudnn
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import Position
 from glassformer.storage.container import Arrays
-from glassformer.storage.weights import set_weights
-from glassformer.training.objective import Computation, TeacherForced, learning_rate
+from glassformer.storage.modelfile import ModelFile
+from glassformer.storage.weights import build_model, set_weights
+from glassformer.text.vocabulary import copied_ids
+from glassformer.training.objective import Computation, TeacherForced
 from glassformer.training.recovery import smaller_limit, split_rows
+from glassformer.training.schedule import learning_rate
 
 
 class Update(NamedTuple):
@@ -73,6 +78,19 @@ class Updater:
         self.optimizer.state.clear()
         self.go_to(Position())
 
+    def batches(self) -> Iterator[list[Rows]]:
+        """Yield the batches of each update from the position on, without end; it advances before each update."""
+        position, training = self.position, self.settings.training
+        epoch, plan = -1, list[Rows]()
+        while True:
+            if position.epoch != epoch:
+                epoch, plan = position.epoch, batches_of_epoch(self.corpus, training, position.epoch)
+            first = position.batch
+            position.batch += training.accumulate
+            if position.batch >= len(plan):
+                position.epoch, position.batch = epoch + 1, 0
+            yield plan[first : first + training.accumulate]
+
     @property
     def learning_rate(self) -> float:
         """The rate of the last update."""
@@ -99,7 +117,7 @@ class Updater:
     def _step(self, is_finite: Tensor) -> None:
         """Change the weights, if all is finite. A device decides that by itself: nothing waits for it."""
         now, settings = self.position, self.settings
-        rate = learning_rate(now.step, settings.training, settings.model.d_model, now.seconds)
+        rate = learning_rate(now.step, settings.training, settings.model.d_model, now.decay)
         for group in self.optimizer.param_groups:
             group["lr"] = now.rate_factor * rate
         if self.optimizer.defaults["fused"]:
@@ -168,3 +186,21 @@ def computation_of(model: Transformer, settings: Settings, device: torch.device)
             raise
         return Computation(model, settings, device)
     return Accelerated(model, settings, device)
+
+
+def initial_model(prepared: Prepared, start: ModelFile | None = None) -> Transformer:
+    """Return the model to start from, or a new one; the random seed is that of the training then."""
+    torch.manual_seed(prepared.settings.training.seed)
+    if start is not None:
+        return build_model(start)
+    source, target = prepared.tokenizers
+    ids = copied_ids(source.vocabulary, target.vocabulary)
+    return Transformer(prepared.settings.model, len(source), len(target), ids)
+
+
+def first_updater(planned: Plan, device: torch.device) -> Updater:
+    """Return what updates the initial model of a run, before the first update."""
+    model = initial_model(planned.prepared, planned.start).to(device)
+    updater = Updater(model, planned.prepared.train, planned.settings, device, planned.processes)
+    planned.processes.seed_apart(planned.settings.training.seed)
+    return updater

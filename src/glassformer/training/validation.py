@@ -37,6 +37,7 @@ from glassformer.training.objective import Computation, TeacherForced
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept
 BEST_VALIDATION = "the best validation"
+SMALL_FALL, SMALL_FALL_NATS = 0.01, 0.001  # of a loss, that is no gain: a fraction of it and nats per token
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,6 @@ class Measurement:
         """The first wrong answers."""
         first = self.errors.get("examples", [])[:N_SAMPLES]
         return tuple(Sample(one["source"], one["gold"], one["answer"]) for one in first)
-
-    @property
-    def is_right(self) -> bool:
-        """Whether every answer is right; not where only samples were translated, for the metric "loss"."""
-        return self.errors.get("rows", 0) > N_SAMPLES and not self.errors["wrong"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +83,13 @@ class Validator:
             return True
         sign = 1 if higher_is_better(self.metric) else -1
         return (sign * measured.value, -measured.loss) > (sign * value, -loss)
+
+    def is_gain(self, measured: Measurement, value: float | None, lowest_loss: float) -> bool:
+        """Whether the metric is better than `value`, or the loss lower than `lowest_loss` by more than a small fall."""
+        if value is None or measured.loss < (1 - SMALL_FALL) * lowest_loss - SMALL_FALL_NATS:
+            return True
+        sign = 1 if higher_is_better(self.metric) else -1
+        return self.metric != "loss" and sign * measured.value > sign * value
 
     def measure(self, *, as_used: bool = False) -> Measurement:
         """Measure on a sample of the held-out items or, with `as_used`, on all with the decoding settings of the model.

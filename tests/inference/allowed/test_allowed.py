@@ -287,7 +287,7 @@ def test_without_the_library_the_error_is_the_command_that_installs_it(monkeypat
 def test_a_stream_refuses_to_join_sentences_of_a_given_form():
     with pytest.raises(UsageError, match="not one answer of a given form"):
         list(translate_stream(translator(), SOURCES, long="split", choices=["a"]))
-    with pytest.raises(UsageError, match="the probability that an answer is right is not known") as caught:
+    with pytest.raises(UsageError, match="the confidence of answers is not known") as caught:
         list(translate_stream(translator(), SOURCES, min_confidence=0.0, choices=["a"]))
     assert "an answer of a given form" in str(caught.value.got)
     assert {answer.text for answer in translate_stream(translator(), SOURCES, choices=["a", "b"])} <= {"a", "b"}

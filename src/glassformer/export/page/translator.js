@@ -13,7 +13,7 @@ import { lengthPenalty, search } from 'glassbox/model/search.js';
 import { unlikeWords } from 'glassbox/model/seen.js';
 import { encodeSource, readSource } from 'glassbox/tokenizer/source.js';
 import { TextError, Tokenizer } from 'glassbox/tokenizer/text.js';
-import { probability } from 'translator/probability.js';
+import { beamConfidence } from 'translator/confidence.js';
 import { baseTrace, decodeParts } from 'translator/weights.js';
 
 const ROUNDING = 1e-4; // what rounding may add to the log-probability of an answer
@@ -35,7 +35,7 @@ export class Translator {
   }
 
   /**
-   * Yields the answer to each text. With `confidence` it has the probability that it is right, where that is known, and
+   * Yields the answer to each text. With `confidence` it has its confidence, where that is known, and
    * an answer of which greedy search is certain comes without it before (`isFirst`): a beam takes longer.
    *
    * @param {(string|object)[]} texts  objects for a model with several inputs @param {number} beams  1: greedy search
@@ -55,8 +55,10 @@ export class Translator {
         yield EMPTY;
         return;
       }
-      const { ids, unknown } = encoded;
-      const unlike = unlikeWords(seen, ids, this.source, (id) => this.source.pieces[id], this.source.kind);
+      const { ids, tokens, unknown } = encoded;
+      const start = ids.length - tokens.length - 1; // of the text, after <bos>
+      const textOf = (at) => tokens[at - start]?.unknown ?? this.source.pieces[ids[at]];
+      const unlike = unlikeWords(seen, ids, this.source, textOf, this.source.kind);
       const visible = ids.map(() => true);
       const memories = this.models.map((model) => model.encode(ids, visible));
       const [greedy] = this.search(memories, 1);
@@ -65,7 +67,7 @@ export class Translator {
       if (isCertain && !isJudged) return;
       const [best, ...rest] = this.search(memories, beams, isJudged ? beams : 1);
       const judged = { ...best, others: rest.map(({ score }) => score) };
-      const more = isJudged ? { confidence: probability(calibration, judged, unlike) } : {};
+      const more = isJudged ? { confidence: beamConfidence(calibration, judged, unlike) } : {};
       yield { ...best, unknown, unlike, ...more };
     } catch (error) {
       if (!(error instanceof TextError)) throw error;

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from probability import probability
+from beam_confidence import beam_confidence
 from source import Export, LeftOutError
 from text import InputError
 
@@ -97,7 +97,9 @@ def main(description: dict[str, Any], engine: type[Engine]) -> None:
     engine.add_options(parser)
     parser.add_argument("--beam", type=int, default=export.search["num_beams"], help="beam width; 1: greedy search")
     parser.add_argument("--json", action="store_true", help="lines are JSON: texts, or objects of inputs")
-    parser.add_argument("--confidence", action="store_true", help="add the probability that each answer is right")
+    parser.add_argument(
+        "--confidence", action="store_true", help="add the confidence of each answer: the probability that it is right"
+    )
     options = parser.parse_args()
     if options.confidence and (fault := export.not_calibrated(options.beam)):
         parser.error(f"--confidence: {fault}")
@@ -146,8 +148,12 @@ def write(export: Export, rows: Sequence[Row], engine: Engine | None, options: a
         plain = values["text"].replace("\r", " ").replace("\n", " ")
         if options.confidence:
             limit = 1.0 if answer.finished and not export.is_unlike(row.ids) else export.calibration["unusual_limit"]
-            p = probability(export.calibration["weights"], [answer.score, *answer.others], limit) if row.ids else None
-            values["probability"], plain = p, f"{plain}\t" if p is None else f"{plain}\t{p:.4f}"
+            p = (
+                beam_confidence(export.calibration["weights"], [answer.score, *answer.others], limit)
+                if row.ids
+                else None
+            )
+            values["confidence"], plain = p, f"{plain}\t" if p is None else f"{plain}\t{p:.4f}"
         line = json.dumps(values) if options.json else plain
         sys.stdout.buffer.write(f"{line}\n".encode())
     sys.stdout.flush()

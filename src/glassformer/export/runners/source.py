@@ -110,7 +110,7 @@ class Export:
         self.calibration: dict[str, Any] = description["calibration"]
 
     def not_calibrated(self, num_beams: int) -> str:
-        """Return why the probability that an answer is right is not known; "" if it is."""
+        """Return why the confidence of answers is not known; "" if it is."""
         if not self.calibration:
             return "the model is not calibrated; glassformer calibrate does it, then export it again"
         calibrated = self.calibration["num_beams"]

@@ -6,7 +6,8 @@ const filters = new Map(); // base64 -> bytes
 /**
  * @param {{n?: number, bits?: string, longest?: number}} seen  of the model; empty if it does not say
  * @param {number[]} ids  of the framed source @param {{bos: number, eos: number}} frame
- * @param {(id: number) => string} textOf  the written form of a token @param {string} kind  of the tokens
+ * @param {(at: number) => string} textOf  the written form of the token at a position, and of <unk> what the text has
+ * @param {string} kind  of the tokens
  * @returns {string}  in words; "" if it is not unlike
  */
 export function unlikeWords(seen, ids, { bos, eos }, textOf, kind) {
@@ -21,14 +22,14 @@ export function unlikeWords(seen, ids, { bos, eos }, textOf, kind) {
   const [begins, ends] = [found[0] === bos, found.at(-1) === eos];
   const verb = begins ? (ends ? 'is' : 'begins with') : ends ? 'ends with' : 'has';
   let [start, end] = [strings.indexOf(found) + begins, strings.indexOf(found) + found.length - ends];
+  const named = (from, to) => ids.slice(from, to).map((_, i) => textOf(from + i));
   if (!['subwords', 'sentencepiece'].includes(kind)) {
-    const tokens = ids.slice(start, end).map(textOf);
-    return `no text of the training ${verb} “${tokens.join(['characters', 'bytes'].includes(kind) ? '' : ' ')}”`;
+    return `no text of the training ${verb} “${named(start, end).join(['characters', 'bytes'].includes(kind) ? '' : ' ')}”`;
   }
-  const isFirst = (at) => textOf(ids[at]).startsWith('▁'); // of a word
+  const isFirst = (at) => textOf(at).startsWith('▁'); // of a word
   while (start > 0 && ids[start - 1] !== bos && !isFirst(start)) start--;
   while (end < ids.length - 1 && !isFirst(end)) end++;
-  return `no text of the training ${verb} “${ids.slice(start, end).map(textOf).join('').replaceAll('▁', ' ').trim()}”`;
+  return `no text of the training ${verb} “${named(start, end).join('').replaceAll('▁', ' ').trim()}”`;
 }
 
 function has(filter, string) {

@@ -20,7 +20,7 @@ export function warningsOf(trace) {
 export function unlikeOf({ vocabularies, tokens, provenance }) {
   const { seen, specials } = vocabularies.source;
   const source = tokens.source.filter(({ kind }) => kind !== 'pad');
-  const textOf = new Map(source.map(({ id, text }) => [id, text]));
   const ids = source.map(({ id }) => id);
-  return unlikeWords(seen, ids, specials, (id) => textOf.get(id), provenance.settings.tokens.source.kind);
+  const textOf = (at) => source[at].given ?? source[at].text;
+  return unlikeWords(seen, ids, specials, textOf, provenance.settings.tokens.source.kind);
 }

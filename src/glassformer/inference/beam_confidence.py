@@ -1,4 +1,4 @@
-"""The calibrated probability of an answer, from the scores of its beam. Exports have this file too."""
+"""The confidence of an answer, from the scores of its beam. Exports have this file too."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def features(scores: Sequence[float]) -> tuple[float, float, float, float]:
     return 1.0, rival_odds, text_odds, rival_odds**2 / 10
 
 
-def probability(weights: Sequence[float], scores: Sequence[float], limit: float = 1.0) -> float:
-    """Return the probability that the best answer of a beam is right, at most `limit`; `scores` are all of the beam.
+def beam_confidence(weights: Sequence[float], scores: Sequence[float], limit: float = 1.0) -> float:
+    """Return the confidence of the best answer of a beam, at most `limit`; `scores` are all of the beam.
 
     With three weights, the weight of the square is 0.
     """

@@ -1,4 +1,4 @@
-/** The calibrated probability that an answer is right, as glassformer/inference/probability.py computes it. */
+/** The confidence of an answer, as glassformer/inference/beam_confidence.py computes it. */
 
 const MAX_LOG_ODDS = 10;
 
@@ -7,7 +7,7 @@ const MAX_LOG_ODDS = 10;
  * @param {{score: number, others: number[], finished: boolean}} answer  of a search for all answers of the beam
  * @param {string} unlike  how its text is unlike the training, or ""
  */
-export function probability({ weights, unusual_limit: limit }, { score, others, finished }, unlike) {
+export function beamConfidence({ weights, unusual_limit: limit }, { score, others, finished }, unlike) {
   const own = score - Math.log(-Math.expm1(Math.min(score, -1e-9)));
   const top = Math.max(...others);
   const rest = others.reduce((sum, other) => sum + Math.exp(other - top), 0);
