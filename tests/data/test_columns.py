@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from glassformer.data.extracts import write_parts
 from glassformer.data.headers import KIND_PAIRS, ROLE_PAIRS
-from glassformer.data.rows import cells_of
+from glassformer.data.rows import cells_of_column
 from glassformer.data.splits import split
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import ColumnError, TableError
@@ -145,7 +145,7 @@ def test_a_folder_in_which_some_files_have_a_header_is_split_without_a_loss(tmp_
     (folder / "b.csv").write_text(written([(name, cells[20:]) for name, cells in columns], header=False))
     table = read_table(folder, DataSettings())
     assert table.pairs == PAIRS
-    assert cells_of(table, "0") == columns[0][1]
+    assert cells_of_column(table, "0") == columns[0][1]
     write_parts(table, split(table.pairs, 0.3, 0, seed=1), tmp_path / "parts")
     parts = [read_table(tmp_path / "parts" / name, DataSettings()) for name in ("train", "valid")]
     assert sorted(pair for part in parts for pair in part.pairs) == sorted(PAIRS)

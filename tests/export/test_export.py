@@ -164,8 +164,7 @@ def test_a_page_has_a_readme_and_the_first_row_of_one_line_as_its_example(tiny: 
     assert "<title>Some names</title>" in page
     assert '"example": "ab cd"' in page
     assert "<iframe " in (tmp_path / "held" / "README.md").read_text()
-    export(tmp_path, "html", tmp_path / "rows", rows=[("the cat", "x")])
-    assert '"example": "the cat"' in (tmp_path / "rows" / "index.html").read_text()
+    assert pair_rows([("the cat", "x")], ["1"], "rows", tiny).example == "the cat"
     assert drawn_rows(tiny).example is None
 
 

@@ -41,7 +41,7 @@ def exported(model_file: ModelFile, folder: Path, precision: str = "float32") ->
 
 
 @needs_node
-@pytest.mark.parametrize("seed", [1, 4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (3, 7, 8))])
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (1, 3, 7, 8))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
     model_file = model_of(seed)
     texts = make_texts(model_file, 30)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.inference.translator import EMPTY, Translation
 from glassformer.jobs import alignment
 from glassformer.jobs.alignment import align, cross_attention
+from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.layout import pharaoh
 from glassformer.jobs.sentences import joined
 from glassformer.paper.model import Transformer
@@ -46,17 +46,17 @@ def translator(monkeypatch) -> Any:
     return SimpleNamespace(source_tokenizer=tokenizer, target_tokenizer=tokenizer, model_files=())
 
 
-def answer_of(text: str) -> Translation:
-    return Translation(text, -1.0, -1.0, tuple(text), (-0.5,) * len(text), finished=True)
+def answer_of(text: str) -> JobAnswer:
+    return JobAnswer(text, -1.0, -1.0, tuple(text), (-0.5,) * len(text), finished=True)
 
 
 def test_each_token_of_an_answer_has_the_source_token_with_most_attention(translator):
-    found, empty = align(translator, ["abc", ""], [answer_of("cba"), EMPTY])
+    found, empty = align(translator, ["abc", ""], [answer_of("cba"), NO_ANSWER])
     assert found.alignment == ((2, 0), (1, 1), (0, 2))
     assert found.source_tokens == ("a", "b", "c")
     assert pharaoh(found) == "2-0 1-1 0-2"
     assert (found.to_json()["alignment"], found.to_json()["source_tokens"]) == ([[2, 0], [1, 1], [0, 2]], [*"abc"])
-    assert (empty, "alignment" in empty.to_json()) == (EMPTY, False)
+    assert (empty, "alignment" in empty.to_json()) == (NO_ANSWER, False)
 
 
 def test_the_alignments_of_sentences_are_counted_on(translator):

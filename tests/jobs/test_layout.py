@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from glassformer.data.cells import Json
 from glassformer.errors import UsageError
-from glassformer.inference.translator import Translation
+from glassformer.jobs.answers import JobAnswer
 from glassformer.jobs.inputs import JobRow
 from glassformer.jobs.layout import OutputForm, choose_format, free_name
 
@@ -21,7 +21,7 @@ CELLS = st.text(alphabet=st.sampled_from('a ,"\t\n\r;é\u2028\x0b'), max_size=6)
 
 def written(layout: OutputForm, rows: list[tuple[str, str]]) -> str:
     job_rows = [JobRow(number, "source", (kept,)) for number, (kept, _) in enumerate(rows, 1)]
-    answers = [Translation(text, -0.5, -0.25, ("t",), (-0.5, -0.125), finished=True) for _, text in rows]
+    answers = [JobAnswer(text, -0.5, -0.25, ("t",), (-0.5, -0.125), finished=True) for _, text in rows]
     return (layout.head() + layout.encode(job_rows, answers)).decode()
 
 
@@ -88,7 +88,7 @@ def test_the_column_of_answers_has_a_name_of_its_own():
 
 def test_kept_values_of_json_keep_their_type_and_are_json_in_csv():
     rows = [JobRow(1, "a", (Json("1.50"), Json('[1, "é"]'), "1.50")), JobRow(2, "b", (Json("null"), Json("true"), ""))]
-    answers = [Translation("A", -0.5, -0.25, ("t",), (-0.5,), finished=True)] * 2
+    answers = [JobAnswer("A", -0.5, -0.25, ("t",), (-0.5,), finished=True)] * 2
     kept = ("n", "list", "text")
     assert OutputForm("jsonl", kept=kept).encode(rows, answers).decode().splitlines() == [
         '{"n": 1.50, "list": [1, "é"], "text": "1.50", "answer": "A"}',

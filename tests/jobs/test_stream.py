@@ -9,7 +9,7 @@ import pytest
 
 from glassformer import translate_stream
 from glassformer.errors import MissingExtraError, TooLongError, UsageError
-from glassformer.inference.translator import EMPTY
+from glassformer.jobs.answers import NO_ANSWER
 from glassformer.jobs.sentences import joined
 from tests.jobs.conftest import LIMIT, TOO_LONG_TEXT as TOO_LONG
 
@@ -67,7 +67,7 @@ def test_split_translates_sentences_and_keeps_the_white_space_between_them(shout
     ],
 )
 def test_answers_are_joined_as_they_are_written(texts, space, expected):
-    assert joined([replace(EMPTY, text=text) for text in texts], [space]).text == expected
+    assert joined([replace(NO_ANSWER, text=text) for text in texts], [space]).text == expected
 
 
 def test_a_sentence_that_is_too_long_itself_leaves_its_text_out(shouting):

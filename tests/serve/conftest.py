@@ -30,7 +30,7 @@ def served(model_path: Path) -> Served:
     return Served.load(model_path, device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(served: Served) -> Iterator[TestClient]:
     with TestClient(create_app(served), base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
         yield found

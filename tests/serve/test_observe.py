@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from unittest.mock import Mock
 
@@ -16,6 +17,13 @@ from glassformer.errors import NotFiniteError
 from glassformer.serve.api import create_app
 from glassformer.serve.observe import SAFE
 from glassformer.serve.served import Served
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[TestClient]:
+    """An application that has counted nothing yet."""
+    with TestClient(create_app(served), "http://127.0.0.1") as started:
+        yield started
 
 
 def metrics_of(client: TestClient) -> dict[tuple[str, ...], float]:

@@ -38,7 +38,7 @@ def split(
         glassformer split pairs.csv --out parts --valid 500 --test 0.2 --group lemma
     """
     from glassformer.data.extracts import write_parts
-    from glassformer.data.rows import cells_of
+    from glassformer.data.rows import cells_of_column
     from glassformer.data.splits import source_hashes, split, text_hashes
     from glassformer.data.tables import read_table
     from glassformer.settings import DataSettings
@@ -48,7 +48,7 @@ def split(
     read = read_table(table, DataSettings(**columns.data))
     print_reading(reporter, read)
     print_ledger(reporter, read, out / "ledger.jsonl")
-    groups = None if group is None else cells_of(read, group)
+    groups = None if group is None else cells_of_column(read, group)
     parts = split(read.pairs, valid, test, seed, groups)
     files = write_parts(read, parts, out)
     hashes = {"sources": source_hashes(read.pairs)} | ({} if groups is None else {"groups": text_hashes(groups)})

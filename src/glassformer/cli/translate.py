@@ -193,7 +193,7 @@ def _follow(
     reporter: Reporter, job: Job, opened: OpenRows, resumed: JobProgress | None, total: int | None
 ) -> JobProgress:
     """Run a job to its end, with its progress and its warnings."""
-    from glassformer.inference.allowed import UNMATCHED
+    from glassformer.jobs.answers import UNMATCHED
     from glassformer.jobs.output import FileOutput
     from glassformer.jobs.progress import JobProgress
 

@@ -26,7 +26,7 @@ from glassformer.data.splits import text_hashes
 from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, compose, split
+from glassformer.text.inputs import Inputs, cells_of, compose
 
 MAX_TAGS = 8
 """Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
@@ -165,14 +165,12 @@ def _stripped(pair: Pair, inputs: Inputs) -> Pair:
     """Return a pair without control characters."""
     if pair.source.isprintable() and pair.target.isprintable():
         return pair
-    return Pair(compose(list(map(strip_controls, _cells(pair, inputs)))), strip_controls(pair.target))
+    return Pair(compose(map(strip_controls, cells_of(pair.source, inputs))), strip_controls(pair.target))
 
 
 def _empty(pairs: Sequence[Pair], inputs: Inputs) -> dict[int, Fault]:
     """Return the pairs with an empty side, by index."""
-    faults = ((index, cell_fault((*_cells(pair, inputs), pair.target), inputs)) for index, pair in enumerate(pairs))
+    faults = (
+        (index, cell_fault((*cells_of(pair.source, inputs), pair.target), inputs)) for index, pair in enumerate(pairs)
+    )
     return {index: fault._replace(detail="without control characters") for index, fault in faults if fault}
-
-
-def _cells(pair: Pair, inputs: Inputs) -> list[str]:
-    return split(pair.source) if inputs else [pair.source]

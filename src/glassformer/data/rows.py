@@ -152,7 +152,7 @@ def check_rows(opened: OpenRows, rows: Sequence[Row]) -> None:
         raise damage(damaged, opened.path, expected=opened.advice, hint=hint, unit=unit)
 
 
-def cells_of(table: Table, column: str) -> list[str]:
+def cells_of_column(table: Table, column: str) -> list[str]:
     """Return the cell of another column for each kept pair of a table.
 
     Raises ColumnError for a column that is not there, TableError for a kept row without text in the column.
@@ -184,8 +184,8 @@ def further_columns(table: Table, max_values: int) -> dict[str, list[str]]:
     rows: list[Mapping[str, str]] = []
     for path, indices in table.by_file():
         rows += _further_cells(path, {table.rows[i] for i in indices}, table)
-    cells_of_column = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
-    return {name: cells for name, cells in cells_of_column.items() if 1 < len(set(cells)) <= max_values}
+    cells_by_name = {name: [row.get(name, "") for row in rows] for name in (rows[0] if rows else ())}
+    return {name: cells for name, cells in cells_by_name.items() if 1 < len(set(cells)) <= max_values}
 
 
 def _further_cells(path: str, kept_rows: Set[int], table: Table) -> Iterator[Mapping[str, str]]:

@@ -155,7 +155,7 @@ def _pairs_of(rows: Iterable[Row], table: Table, expected: str, *, stops: bool) 
         elif row.cells and (fault := cell_fault(row.cells, inputs)):
             table.ledger.drop(row.number, table.path, fault, row.line)
         elif row.cells:
-            yield row.number, Pair(compose(row.cells[:-1]) if inputs else row.cells[0], row.cells[-1])
+            yield row.number, Pair(compose(row.cells[:-1]), row.cells[-1])
     if damaged:
         hint = "correct them, or skip them with --bad-rows skip; "
         hint += "training then lists them in the ledger.jsonl of the run, evaluate and score in --ledger FILE"

@@ -34,7 +34,7 @@ from glassformer.glassbox.report import (
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import compose
+from glassformer.text.inputs import compose, example_cells
 
 PAGE = Path(__file__).parent / "page"
 FILE_NAME = "index.html"
@@ -164,11 +164,10 @@ def trace_template(model_file: ModelFile) -> dict[str, Any]:
 
 def _some_text(model_file: ModelFile) -> str:
     """Return a text that the model takes, of one token that is not white space; with several inputs, a source."""
-    inputs, tokenizer = model_file.source_tokenizer.inputs, model_file.source_tokenizer.without_inputs()
+    tokenizer = model_file.source_tokenizer.without_inputs()
     texts = (tokenizer.decode([token]) for token in tokenizer.vocabulary.ordinary.values())
     text = next((text for text in texts if text.strip()), "?")
-    cells = [text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs]
-    return compose(cells) if inputs else text
+    return compose(example_cells(text, model_file.source_tokenizer.inputs))
 
 
 # Modules

@@ -11,7 +11,7 @@ from glassformer.errors import GlassformerError, UsageError
 from glassformer.inference.encoding import encode_sources
 from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, is_not_empty
+from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, example_cells, is_not_empty
 
 ROWS = 200
 DRAWN_LENGTH = 20  # maximum number of tokens of a drawn text
@@ -47,8 +47,8 @@ class CheckRows:
     @property
     def example(self) -> str | None:
         """The first source of a row with a right answer that is one line without tabs; None where there is none."""
-        found = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
-        return next(found, None)
+        sources = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
+        return next(sources, None)
 
     @property
     def filled(self) -> list[int]:
@@ -106,7 +106,7 @@ def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
     rows = [CheckRow(_with_all_inputs(text, inputs, generator), name) for name, text in EDGES.items()]
     for position, feature in enumerate(inputs):
         if feature.kind == "feature":
-            cells = ["a" if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs]
+            cells = example_cells("a", inputs)
             cells[position] += f"{feature.cut} \U0010fffd "
             rows.append(CheckRow(compose(cells), f"an unknown symbol of {feature.name}"))
     return (row for row in rows if _takes(model_file, row))

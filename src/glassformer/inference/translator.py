@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.data.pairs import checked_pairs, checked_texts
 from glassformer.errors import ModelFileError, NotFiniteError, TooLongError, UsageError, quoted
-from glassformer.inference.allowed import UNMATCHED, Constraint
+from glassformer.inference.allowed import Constraint
 from glassformer.inference.beam_confidence import beam_confidence
 from glassformer.inference.confidence import has_confidence
 from glassformer.inference.encoding import encode_prefix, encode_sources, max_new_tokens_of
@@ -37,9 +37,8 @@ class Translation:
     `finished` is False when the answer was cut off at `max_new_tokens`. `unknown` lists what the source vocabulary did
     not have in the text, `unlike` says how the text is unlike all that the model was trained on ("": it is not, or the
     model file does not say). `alternatives` are the other answers of an n-best search. `confidence` is the calibrated
-    probability that the answer is right (`inference.confidence`); None: it is not known. `left_out` says why a job left
-    the answer empty. `alignment` are pairs of a source token and a token of the answer (numbers from 0), with
-    `source_tokens`, if a job was to align them. The JSON has what is there of these and of `confidence`.
+    probability that the answer is right (`inference.confidence`); None, and not in the JSON: it is not known.
+    `is_allowed` is False when no answer of the given form has the forced start; the answer is then empty.
     """
 
     text: str
@@ -52,29 +51,10 @@ class Translation:
     unlike: str = ""
     alternatives: tuple[Translation, ...] = ()
     confidence: float | None = None
-    left_out: str = ""
-    source_tokens: tuple[str, ...] = ()
-    alignment: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def held_back(self) -> bool:
-        """Whether the answer was left out because it is too uncertain: it has a confidence."""
-        return bool(self.left_out) and self.confidence is not None
-
-    @property
-    def from_lexicon(self) -> bool:
-        """Whether the answer is from a lexicon and not from the model: a text without tokens."""
-        return bool(self.text) and not self.tokens
+    is_allowed: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
-        optional = {
-            "confidence": self.confidence,
-            "left_out": self.left_out,
-            "from_lexicon": self.from_lexicon or None,
-            "source_tokens": list(self.source_tokens),
-            "alignment": [list(pair) for pair in self.alignment],
-        }
         return {
             "text": self.text,
             "score": self.score,
@@ -85,7 +65,7 @@ class Translation:
             "unknown": list(self.unknown),
             "unlike": self.unlike,
             "alternatives": [alternative.to_json() for alternative in self.alternatives],
-        } | {name: value for name, value in optional.items() if value not in (None, "", [])}
+        } | ({} if self.confidence is None else {"confidence": self.confidence})
 
 
 @dataclass(frozen=True)
@@ -208,7 +188,7 @@ class Translator:
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
         `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `must_match` is a
         regular expression for whole answers, `choices` are the possible answers; where none has the forced start, the
-        answer is empty, and `left_out` says so. `progress` is
+        answer is empty, and not `is_allowed`. `progress` is
         called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
         1).
 
@@ -249,7 +229,7 @@ class Translator:
             for i, (best, *further) in answers.items():
                 row, source = rows[i], sources[i]
                 if i in unmatched:
-                    results[row] = replace(EMPTY, left_out=UNMATCHED)
+                    results[row] = replace(EMPTY, is_allowed=False)
                     continue
                 unknown = tuple(self.source_tokenizer.unknown(texts[row])) if unk_id in source else ()
                 about: dict[str, Any] = {"unknown": unknown, "unlike": self.model_file.unlike(source, unknown)}

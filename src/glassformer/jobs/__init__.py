@@ -2,6 +2,7 @@
 
 inputs   what is read: plain lines, or columns of a table, from a file or a stream
 chunks   rows in groups, as large as speed needs or as small as a stream needs
+answers  an answer, and what the job adds to it
 stream   the texts of a chunk to answers; what happens to texts that are too long (`sentences`), `alignment`
 layout   answers to bytes: lines, CSV, TSV, JSON Lines (and from these Parquet)
 output   where the bytes go: a stream, or a file that can be resumed

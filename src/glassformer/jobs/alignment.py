@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from glassformer.inference.engines import Ids
 from glassformer.inference.engines.batches import on_every_core
 from glassformer.inference.timelimit import check_time_limit
-from glassformer.inference.translator import Translation, Translator
+from glassformer.inference.translator import Translator
+from glassformer.jobs.answers import JobAnswer
 from glassformer.paper import reference
 from glassformer.settings import ModelSettings
 from glassformer.storage.modelfile import ModelFile
 
 
-def align(translator: Translator, sources: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
+def align(translator: Translator, sources: Sequence[str], answers: Sequence[JobAnswer]) -> list[JobAnswer]:
     """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
     The attention is from `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and `<pad>`

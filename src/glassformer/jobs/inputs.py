@@ -33,7 +33,7 @@ class JobInput:
     """What a job reads.
 
     `source` is a path, or a stream of bytes (standard input). Without `column` it is plain lines. `keep` are columns
-    that are passed through. `inputs` are the inputs of a model that has several; `others` are the columns of all but
+    that are passed through. `inputs` are the inputs of a model that has several; `further` are the columns of all but
     the first, for plain lines their values. In the same way `prefix` is the column with the forced start of each
     answer, or the start of all. `trained` are the columns of the training of the model.
     """
@@ -41,7 +41,7 @@ class JobInput:
     source: str | BinaryIO
     column: str | None = None
     inputs: Inputs = ()
-    others: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     prefix: str | None = None
     data: DataSettings = DataSettings()  # noqa: RUF009, it is frozen
@@ -54,7 +54,7 @@ class JobInput:
     @property
     def texts(self) -> tuple[str, ...]:
         """The columns whose cells are the text of a row."""
-        return () if self.column is None else (self.column, *self.others)
+        return () if self.column is None else (self.column, *self.further)
 
     @property
     def arrives(self) -> bool:
@@ -66,7 +66,7 @@ class JobInput:
         if self.column is None:
             return open_lines(self.source)
         columns: list[tuple[str, Kind]] = [(self.column, "text")]
-        columns += [(name, "optional") for name in self.others]
+        columns += [(name, "optional") for name in self.further]
         columns += [(name, "any") for name in self.keep]
         columns += [(name, "optional") for name in (self.prefix,) if name is not None]
         names, kinds = [name for name, _ in columns], [kind for _, kind in columns]
@@ -100,7 +100,7 @@ class JobInput:
         for row in rows:
             cells: Sequence[str] = row.cells or ("",) * max(end + 1, len(self.inputs))
             if self.column is None and row.cells:  # plain lines
-                cells = [row.cells[0], *self.others]
+                cells = [row.cells[0], *self.further]
             source: Source = cells[0]
             if self.inputs:
                 source = {input_.name: cell for input_, cell in zip(self.inputs, cells, strict=False)}

@@ -13,7 +13,8 @@ from typing import Any
 
 from glassformer.data.rows import OpenRows
 from glassformer.errors import RunError, counted
-from glassformer.inference.translator import Translation, Translator
+from glassformer.inference.translator import Translator
+from glassformer.jobs.answers import JobAnswer
 from glassformer.jobs.chunks import arriving_chunks, chunks
 from glassformer.jobs.inputs import JobInput, JobRow
 from glassformer.jobs.layout import OutputForm
@@ -25,7 +26,7 @@ from glassformer.storage.modelfile import ModelFile
 GROUP = 4096  # rows that are read again together
 
 Chunks = Iterator[list[JobRow]]
-Answered = Generator[tuple[list[JobRow], list[Translation]]]
+Answered = Generator[tuple[list[JobRow], list[JobAnswer]]]
 """Rows and their answers, in order."""
 OnCount = Callable[[int], None] | None
 """Called with the number of rows that were answered."""
@@ -40,7 +41,7 @@ def here(translator: Translator) -> Workers:
 
 def answer(
     translator: Translator, rows: Sequence[JobRow], search: SearchOptions, on_count: OnCount = None
-) -> list[Translation]:
+) -> list[JobAnswer]:
     """Return the answers to some rows."""
     sources, names, prefixes = zip(*((row.source, f"row {row.number}", row.prefix) for row in rows), strict=True)
     return translate_chunk(

@@ -14,7 +14,7 @@ from glassformer.data.formats import suffix_of
 from glassformer.data.lines import COMPRESSIONS, compressed
 from glassformer.data.unreadable import DOCUMENTS
 from glassformer.errors import UsageError
-from glassformer.inference.translator import Translation
+from glassformer.jobs.answers import JobAnswer
 from glassformer.jobs.inputs import JobRow
 
 OF_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -59,7 +59,7 @@ class OutputForm:
             return _delimited(self.format, [self.names])
         return b""
 
-    def encode(self, rows: Sequence[JobRow], answers: Sequence[Translation]) -> bytes:
+    def encode(self, rows: Sequence[JobRow], answers: Sequence[JobAnswer]) -> bytes:
         """Return the rows of output for these rows, whatever the answers hold."""
         pairs = list(zip(rows, answers, strict=True))
         if self.format == "lines":
@@ -71,12 +71,12 @@ class OutputForm:
             return _delimited(self.format, values)
         return _json_lines(dict(zip(self.names, cells, strict=True)) for cells in values)
 
-    def _values(self, row: JobRow, answer: Translation) -> tuple[Any, ...]:
+    def _values(self, row: JobRow, answer: JobAnswer) -> tuple[Any, ...]:
         cells = row.kept if self.format == "jsonl" else map(_as_text, row.kept)
         values = {CONFIDENCE: answer.confidence, ALIGNMENT: pharaoh(answer)}
         return (*cells, answer.text, *(values[name] for name in self._names_after_answer))
 
-    def _full(self, row: JobRow, answer: Translation) -> dict[str, Any]:
+    def _full(self, row: JobRow, answer: JobAnswer) -> dict[str, Any]:
         cells = {"kept": dict(zip(self.kept, row.kept, strict=True))} if self.kept else {}
         return {"row": row.number, "source": row.source, **cells, **answer.to_json()}
 
@@ -114,7 +114,7 @@ def free_name(kept: Sequence[str]) -> str:
     return next(name for name in numbered if name not in taken)
 
 
-def pharaoh(answer: Translation) -> str:
+def pharaoh(answer: JobAnswer) -> str:
     """Return the alignment of an answer in the format of Pharaoh: "0-0 2-1", source token and token of the answer."""
     return " ".join(f"{source}-{target}" for source, target in answer.alignment)
 

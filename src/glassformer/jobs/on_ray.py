@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from glassformer.errors import GlassformerError, MissingExtraError, RunError
-from glassformer.inference.translator import Translation, Translator
+from glassformer.inference.translator import Translator
+from glassformer.jobs.answers import JobAnswer
 from glassformer.jobs.inputs import JobRow
 from glassformer.jobs.job import Answered, Chunks, OnCount, answer
 from glassformer.jobs.stream import SearchOptions
@@ -70,7 +71,7 @@ class OnRay:
                 ray.cancel(task, force=True)
 
 
-_Found = list[Translation] | GlassformerError
+_Found = list[JobAnswer] | GlassformerError
 
 
 class _Worker:
@@ -89,7 +90,7 @@ class _Worker:
             return error
 
 
-def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> list[Translation]:
+def _result(ray: Any, rows: Sequence[JobRow], task: Any) -> list[JobAnswer]:
     """Wait for the answers of a task. Raises its error."""
     try:
         answers: _Found = ray.get(task)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from glassformer.errors import RunError, first_fault, quoted
-from glassformer.inference.translator import Translation
+from glassformer.jobs.answers import JobAnswer
 from glassformer.jobs.inputs import JobRow
 
 NAMED = 10
@@ -77,7 +77,7 @@ class JobProgress(BaseModel, extra="forbid"):
         """Return what `load` reads."""
         return json.dumps(self.model_dump(), ensure_ascii=False, indent=1) + "\n"
 
-    def add(self, rows: Sequence[JobRow], answers: Sequence[Translation], digest: str) -> None:
+    def add(self, rows: Sequence[JobRow], answers: Sequence[JobAnswer], digest: str) -> None:
         """Count rows that are translated."""
         self.rows += len(rows)
         self.digest = digest

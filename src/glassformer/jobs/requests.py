@@ -62,7 +62,7 @@ def choose_input(
         source,
         column,
         inputs=inputs,
-        others=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
+        further=tuple(named_values(inputs[1:], features, is_column=column is not None).values()),
         data=DataSettings(**(data or {}), bad_rows="skip" if ledger else "stop"),
         trained=trained,
         **fields,

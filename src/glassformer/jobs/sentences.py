@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from unicodedata import category, east_asian_width, name
 
 from glassformer.errors import MissingExtraError
-from glassformer.inference.translator import Translation
+from glassformer.jobs.answers import JobAnswer
 
 LANGUAGE = "en"
 """The splitter knows the abbreviations of English, and the marks of a sentence's end in any script."""
@@ -41,7 +41,7 @@ class Sentences:
         return cls(tuple(texts), tuple(spaces[:-1]))
 
 
-def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation:
+def joined(answers: Sequence[JobAnswer], spaces: Sequence[str]) -> JobAnswer:
     """Return the answers to the sentences of a text as one, with the white space of the text, or a space, between them.
 
     Answers that have no spaces between wide characters, as Chinese and Japanese, get none where they end and begin with
@@ -57,7 +57,7 @@ def joined(answers: Sequence[Translation], spaces: Sequence[str]) -> Translation
         is_closed = not is_spaced and not space.strip(" ") and _is_wide(left, right)
         text += ("" if is_closed else space or " ") + right
     confidences = [answer.confidence for answer in answers if answer.confidence is not None]
-    return Translation(
+    return JobAnswer(
         text=text,
         score=sum(answer.score for answer in answers),
         rank_score=sum(answer.rank_score for answer in answers),
@@ -88,7 +88,7 @@ def _is_wide_at_start(characters: Iterable[str]) -> bool:
     return False
 
 
-def _joined_alignment(answers: Sequence[Translation]) -> Iterator[tuple[int, int]]:
+def _joined_alignment(answers: Sequence[JobAnswer]) -> Iterator[tuple[int, int]]:
     n_source = n_target = 0
     for answer in answers:
         yield from ((source + n_source, target + n_target) for source, target in answer.alignment)

@@ -10,13 +10,14 @@ from typing import Any, Literal, Self, get_args
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.confidence import all_of_the_beam, check_calibrated
-from glassformer.inference.translator import EMPTY, Source, Translation, Translator
+from glassformer.inference.translator import Source, Translator
 from glassformer.jobs.alignment import align
+from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.chunks import chunks
 from glassformer.jobs.sentences import Sentences, joined
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import UNIT_SEPARATOR, compose, compose_values
+from glassformer.text.inputs import Inputs, cells_of, compose, compose_values
 from glassformer.text.normalization import nfc
 
 Long = Literal["stop", "skip", "split"]
@@ -81,7 +82,7 @@ def translate_stream(
     choices: Sequence[str] | None = None,
     decoding: DecodingSettings | None = None,
     **options: Any,
-) -> Iterator[Translation]:
+) -> Iterator[JobAnswer]:
     """Yield the answer to each text, in order, while texts are taken from any iterable; blank text, empty answer.
 
     `long` says what happens to a text longer than the model takes: "stop" raises TooLongError, "skip" yields an empty
@@ -118,7 +119,7 @@ def translate_chunk(
     *,
     prefixes: Sequence[str] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> list[Translation]:
+) -> list[JobAnswer]:
     """Translate some texts of a job, called `names` in errors."""
     if prefixes is not None and len(prefixes) != len(texts):
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
@@ -135,7 +136,7 @@ def translate_chunk(
         if prefixes is not None:
             starts = [prefixes[row] if row != before else "" for before, row in pairwise([-1, *owners])]
         try:
-            answers = translator.translate(
+            translations = translator.translate(
                 flat,
                 decoding=decoding,
                 prefixes=starts,
@@ -150,7 +151,7 @@ def translate_chunk(
             for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
                 if search.long == "split" and row not in split:
                     split.add(row)
-                    parts[row] = _split(sources[row], has_inputs=bool(translator.inputs))
+                    parts[row] = _split(sources[row], translator.inputs)
                 else:
                     sentence = "a sentence of " if row in split else ""
                     limit = f"the model takes at most {translator.max_source_length}"
@@ -158,18 +159,19 @@ def translate_chunk(
                     del parts[row]
     if progress and len(flat) != len(texts):
         progress(len(texts))
+    answers = list(map(JobAnswer.of, translations))
     answers_in_order = iter(align(translator, flat, answers) if search.alignments else answers)
-    results = [replace(EMPTY, left_out=left_out.get(row, "")) for row in range(len(texts))]
+    results = [replace(NO_ANSWER, left_out=left_out.get(row, "")) for row in range(len(texts))]
     for row, sentences in parts.items():
         results[row] = joined(list(islice(answers_in_order, len(sentences.texts))), sentences.spaces)
     for row, target in lexicon_hits.items():
-        results[row] = replace(EMPTY, text=target)
+        results[row] = replace(NO_ANSWER, text=target, from_lexicon=True)
     if search.min_confidence is None:
         return results
     return [as_requested(answer, search.decoding, search.min_confidence) for answer in results]
 
 
-def as_requested(answer: Translation, decoding: DecodingSettings, minimum: float = 0.0) -> Translation:
+def as_requested(answer: JobAnswer, decoding: DecodingSettings, minimum: float = 0.0) -> JobAnswer:
     """Return a beam's answer with the requested number of alternatives; an answer below `minimum` is left empty."""
     if answer.confidence is None:  # an empty text, or one that was left out
         return answer
@@ -196,8 +198,8 @@ def _sources(
     return sources, left_out
 
 
-def _split(source: str, *, has_inputs: bool) -> Sentences:
+def _split(source: str, inputs: Inputs) -> Sentences:
     """Return the sentences of a text; with several inputs, the first one's sentences, each with the other inputs."""
-    main, *features = source.split(UNIT_SEPARATOR) if has_inputs else [source]
-    sentences = Sentences.of(main)
-    return replace(sentences, texts=tuple(compose([sentence, *features]) for sentence in sentences.texts))
+    text, *further_cells = cells_of(source, inputs)
+    sentences = Sentences.of(text)
+    return replace(sentences, texts=tuple(compose([sentence, *further_cells]) for sentence in sentences.texts))

@@ -95,9 +95,9 @@ def _serve_state(app: FastAPI, models: Models, metrics: ServerMetrics) -> None:
 
 def _find(models: Models, body: Body, request: Request) -> Served:
     """Return the model of a request, for its answer and the log."""
-    found = models.find(body.model)
-    request.scope["glassformer"]["model"] = found.name
-    return found
+    served = models.find(body.model)
+    request.scope["glassformer"]["model"] = served.name
+    return served
 
 
 def _serve_models(app: FastAPI, models: Models) -> None:
@@ -106,15 +106,15 @@ def _serve_models(app: FastAPI, models: Models) -> None:
         """Translate texts. One that the model does not take has an empty answer, with the reason in `left_out`."""
         answers, notices = await _find(models, body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
-        found = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
-        return Response(json.dumps(found), media_type="application/json")
+        body_json = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
+        return Response(json.dumps(body_json), media_type="application/json")
 
     @app.get("/v1/models", response_model=ModelNames)
     async def list_models() -> Response:
         """Return the names of the models."""
         files = {name: served.translator.model_file for name, served in models.by_name.items()}
-        found = {"models": [{"name": name, "parameters": file.n_parameters} for name, file in files.items()]}
-        return Response(json.dumps(found), media_type="application/json")
+        answer = {"models": [{"name": name, "parameters": file.n_parameters} for name, file in files.items()]}
+        return Response(json.dumps(answer), media_type="application/json")
 
     @app.get("/v1/model", response_model=Description)
     async def describe_model(model: str | None = None) -> Response:
@@ -219,9 +219,12 @@ def _handle_errors(app: FastAPI) -> None:
             expected = "a JSON object"
         hint = f"{request.url.path} is described at /docs"
         if isinstance(error.body, bytes):  # FastAPI parses only what is declared as JSON
-            given = request.headers.get("content-type")
+            content_type = request.headers.get("content-type")
             what = "the header Content-Type does not say that the body is JSON"
-            got, expected = "no Content-Type" if given is None else quoted(given), "Content-Type: application/json"
+            got, expected = (
+                "no Content-Type" if content_type is None else quoted(content_type),
+                "Content-Type: application/json",
+            )
             hint = "send this header; with curl: -H 'Content-Type: application/json'"
         elif first["type"] == "json_invalid":
             what, got = "the body of the request is not JSON", f"{first['ctx']['error']} at character {first['loc'][1]}"

@@ -240,5 +240,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def answer_json(answer: Translation, *, details: bool) -> dict[str, Any]:
     """Return a `TextAnswer` as JSON values."""
-    found = answer.to_json() | {"alternatives": [answer_json(one, details=details) for one in answer.alternatives]}
-    return found if details else {name: value for name, value in found.items() if name not in DETAILS}
+    values = answer.to_json() | {
+        "alternatives": [answer_json(alternative, details=details) for alternative in answer.alternatives]
+    }
+    return values if details else {name: value for name, value in values.items() if name not in DETAILS}

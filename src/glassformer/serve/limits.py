@@ -81,10 +81,10 @@ def error_body(error: GlassformerError, names: Mapping[str, str] | None = None) 
     parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected}
     if error.hint is not None and not _COMMAND.search(error.hint):
         parts["hint"] = error.hint.replace("decoding.", "")
-    found = {"kind": type(error).__name__} | {part: text for part, text in parts.items() if text is not None}
+    texts = {"kind": type(error).__name__} | {part: text for part, text in parts.items() if text is not None}
     for path, name in (names or {}).items():
-        found = {part: text.replace(path, name) for part, text in found.items()}
-    return {"error": found}
+        texts = {part: text.replace(path, name) for part, text in texts.items()}
+    return {"error": texts}
 
 
 def error_response(
@@ -111,23 +111,23 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and "*" not in self.hosts:
-            named = Headers(scope=scope).get("host", "")
-            if host_name(named) not in self.hosts:
+            host = Headers(scope=scope).get("host", "")
+            if host_name(host) not in self.hosts:
                 what, expected = "the request names a host that is not this server", ", ".join(sorted(self.hosts))
                 hint = "send one of these in the header Host"
                 await refuse(
-                    scope, receive, send, RequestError(400, what, got=quoted(named), expected=expected, hint=hint)
+                    scope, receive, send, RequestError(400, what, got=quoted(host), expected=expected, hint=hint)
                 )
                 return
         await self.app(scope, receive, send)
 
 
-def host_name(named: str) -> str | None:
+def host_name(host: str) -> str | None:
     """Return the host of `host` or `host:port`, in lower case and for IPv6 in brackets; None when it is neither."""
-    name, separator, port = named.rpartition(":")
-    if separator and not named.endswith("]"):
+    name, separator, port = host.rpartition(":")
+    if separator and not host.endswith("]"):
         return name.lower() if port.isascii() and (port.isdigit() or not port) else None
-    return named.lower()
+    return host.lower()
 
 
 class BodyLimit:

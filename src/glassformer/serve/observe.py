@@ -93,8 +93,8 @@ class Observed:
             await self.app(scope, receive, send)
             return
         begun, status = time.monotonic(), CLIENT_LEFT
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _ID.fullmatch(given) else f"{self._start}-{next(self._numbers)}"
+        client_id = Headers(scope=scope).get("x-request-id", "")
+        request_id = client_id if _ID.fullmatch(client_id) else f"{self._start}-{next(self._numbers)}"
         scope["task"] = asyncio.current_task()
         facts = scope["glassformer"] = {"id": request_id}
 

@@ -57,8 +57,8 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Ma
 
 
 def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = schemas[schema["$ref"].rpartition("/")[2]]
-    return found
+    resolved: Mapping[str, Any] = schemas[schema["$ref"].rpartition("/")[2]]
+    return resolved
 
 
 def _fields(schema: Mapping[str, Any], schemas: Mapping[str, Any], title: str) -> Iterator[str]:
@@ -71,14 +71,14 @@ def _fields(schema: Mapping[str, Any], schemas: Mapping[str, Any], title: str) -
     for name, field in schema["properties"].items():
         mark = " (required)" if title == "Body" and name in schema.get("required", ()) else ""
         yield f"<tr><td><code>{escape(name)}</code>{mark}<td>{_type(field)}<td>{_words(field)}\n"
-        for one in (field, field.get("items", {})):
-            inner |= {one["$ref"]: _resolved(one, schemas)} if "$ref" in one else {}
+        for value in (field, field.get("items", {})):
+            inner |= {value["$ref"]: _resolved(value, schemas)} if "$ref" in value else {}
     yield "</table>\n"
     for example in schema.get("examples", ()):
         yield f"<pre>{escape(json.dumps(example, indent=2))}</pre>\n"
-    for found in inner.values():
-        if found is not schema:
-            yield from _fields(found, schemas, found["title"])
+    for object_schema in inner.values():
+        if object_schema is not schema:
+            yield from _fields(object_schema, schemas, object_schema["title"])
 
 
 def _words(described: Mapping[str, Any]) -> str:
@@ -90,7 +90,7 @@ def _words(described: Mapping[str, Any]) -> str:
 def _type(schema: Mapping[str, Any]) -> str:
     """Return the type of a field in words."""
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"] if one.get("type") != "null")
+        return " or ".join(_type(option) for option in schema["anyOf"] if option.get("type") != "null")
     if "$ref" in schema:
         return escape(schema["$ref"].rpartition("/")[2])
     if schema.get("type") == "array":

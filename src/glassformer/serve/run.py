@@ -59,9 +59,9 @@ class Connection(HttpToolsProtocol):
         self.since = time.monotonic()
         self._head_bytes: int | None = 0  # None after the head of a request
         super().connection_made(transport)
-        found = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
-        if len(found) > self._limits.connections:
-            idle = (other for other in found if other is not self and (other.is_waiting or other.is_unread))
+        opened = [each for each in cast("set[Connection]", self.connections) if not each.transport.is_closing()]
+        if len(opened) > self._limits.connections:
+            idle = (other for other in opened if other is not self and (other.is_waiting or other.is_unread))
             oldest = min(idle, key=lambda other: (other.is_unread, other.since), default=None)
             if oldest is None:
                 transport.write(TOO_MANY)

@@ -18,8 +18,9 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.confidence import check_calibrated
-from glassformer.inference.translator import EMPTY, Source, Translation, Translator
+from glassformer.inference.translator import Source, Translator
 from glassformer.inference.worker import Request, Worker
+from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.stream import SearchOptions, translate_chunk
 from glassformer.serve.bodies import TraceBody, TranslateBody, WhatIfBody
 from glassformer.serve.limits import BEAMS, EDITS, TEXT_CHARACTERS, TEXTS, Limits, RequestError
@@ -27,6 +28,7 @@ from glassformer.storage.files import identity_of
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import find_model
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
+from glassformer.text.inputs import as_given, compose, example_cells
 
 CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
@@ -107,7 +109,7 @@ class Served:
             },
         }
 
-    async def translate(self, body: TranslateBody) -> tuple[list[Translation], list[str]]:
+    async def translate(self, body: TranslateBody) -> tuple[list[JobAnswer], list[str]]:
         """Return an answer for each text, in order, and notices.
 
         A text that the model does not take has an empty answer that says why.
@@ -124,11 +126,11 @@ class Served:
         lengths = [sum(map(len, [text] if isinstance(text, str) else text.values())) for text in body.texts]
         taken = [row for row, length in enumerate(lengths) if length <= TEXT_CHARACTERS]
         answers = [
-            replace(EMPTY, left_out=f"{length:,} characters; the server takes at most {TEXT_CHARACTERS:,}")
+            replace(NO_ANSWER, left_out=f"{length:,} characters; the server takes at most {TEXT_CHARACTERS:,}")
             for length in lengths
         ]
 
-        def compute(items: Sequence[tuple[Source, str, str]]) -> list[Translation]:
+        def compute(items: Sequence[tuple[Source, str, str]]) -> list[JobAnswer]:
             texts, names = [text for text, _, _ in items], [name for _, _, name in items]
             prefixes = [prefix for _, prefix, _ in items] if body.prefix else None
             return translate_chunk(self.translator, texts, search, names, prefixes=prefixes)
@@ -139,8 +141,8 @@ class Served:
             key=(id(self.translator), search, body.prefix == ""),
             size=sum(lengths[row] + len(body.prefix) for row in taken),
         )
-        found = await self.worker.aresult(self.worker.submit(request))
-        for row, answer in zip(taken, found, strict=True):
+        computed = await self.worker.aresult(self.worker.submit(request))
+        for row, answer in zip(taken, computed, strict=True):
             answers[row] = answer
         return answers, notices
 
@@ -160,15 +162,15 @@ class Served:
 
     def _write_trace(self, body: TraceBody | WhatIfBody) -> mmap:
         parts = [part.encode() for part in self._trace(body).parts()]
-        found = mmap(-1, sum(map(len, parts)))
+        memory = mmap(-1, sum(map(len, parts)))
         for part in parts:
-            found.write(part)
-        return found
+            memory.write(part)
+        return memory
 
     def _trace(self, body: TraceBody | WhatIfBody) -> Trace:
         wants_history = isinstance(body, TraceBody) and body.history
         is_unchanged = _stamp_of(self.path) == self.stamp  # so its run is the one that made this model
-        found = explain(
+        trace = explain(
             self.translator,
             body.text,
             target=body.target,
@@ -178,15 +180,15 @@ class Served:
             check=False,
             **body.search,
         )
-        notices = [*found.notices, CHANGED] if wants_history and not is_unchanged else found.notices
-        return replace(found, notices=notices, provenance=replace(found.provenance, model=self.name))
+        notices = [*trace.notices, CHANGED] if wants_history and not is_unchanged else trace.notices
+        return replace(trace, notices=notices, provenance=replace(trace.provenance, model=self.name))
 
 
 class Models:
     """The models of a server, by name. The first answers requests that name none."""
 
     def __init__(self, *served: Served) -> None:
-        self.by_name = {one.name: one for one in served}
+        self.by_name = {model.name: model for model in served}
         self._reloading = threading.Lock()
 
     @property
@@ -235,4 +237,4 @@ def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
     counts = data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
     text = tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
-    return {one.name: text if one.kind == "text" else (*one.symbols, "?")[0] for one in inputs} if inputs else text
+    return as_given(compose(example_cells(text, inputs)), inputs)

@@ -73,13 +73,13 @@ def inputs_of(texts: Sequence[str], features: Sequence[str]) -> Inputs:
 
 def check_inputs(inputs: Sequence[Input]) -> None:
     """Raise UsageError for inputs of a file that no training can have produced."""
-    names, kinds = [one.name for one in inputs], [one.kind for one in inputs]
+    names, kinds = [input_.name for input_ in inputs], [input_.kind for input_ in inputs]
     if kinds[:1] != ["text"] or kinds != sorted(kinds, reverse=True) or len(set(names)) < len(names) or len(names) < 2:
-        got = ", ".join(f"{one.kind} {one.name}" for one in inputs)
+        got = ", ".join(f"{input_.kind} {input_.name}" for input_ in inputs)
         raise UsageError("the inputs are not valid", got=got, expected="different names, texts before features")
-    for one in inputs:
-        if len(set(one.symbols)) < len(one.symbols) or (one.kind == "text" and (one.symbols or one.cut)):
-            raise UsageError(f"the symbols of the input {one.name!r} are not valid")
+    for input_ in inputs:
+        if len(set(input_.symbols)) < len(input_.symbols) or (input_.kind == "text" and (input_.symbols or input_.cut)):
+            raise UsageError(f"the symbols of the input {input_.name!r} are not valid")
 
 
 def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> Inputs:
@@ -93,21 +93,21 @@ def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> 
     for source in sources if inputs else ():
         for counts, cell in zip(counted, split(source)[n:], strict=True):
             counts[cell] += 1
-    features = (_with_symbols(one, cells, min_count) for one, cells in zip(inputs[n:], counted, strict=True))
+    features = (_with_symbols(input_, cells, min_count) for input_, cells in zip(inputs[n:], counted, strict=True))
     return (*inputs[:n], *features)
 
 
-def _with_symbols(one: Input, cells: Counter[str], min_count: int) -> Input:
-    if not one.symbols:
+def _with_symbols(input_: Input, cells: Counter[str], min_count: int) -> Input:
+    if not input_.symbols:
         n_cells = {cut: sum(n for cell, n in cells.items() if cut in cell.strip()) for cut in CUTS}
         cut = max(CUTS, key=lambda cut: n_cells[cut])
-        one = one.model_copy(update={"cut": cut if n_cells[cut] else ""})
+        input_ = input_.model_copy(update={"cut": cut if n_cells[cut] else ""})
     counts: Counter[str] = Counter()
     for cell, n in cells.items():
-        for symbol in one.symbols_of(cell):
+        for symbol in input_.symbols_of(cell):
             counts[symbol] += n
-    new = sorted(symbol for symbol, count in counts.items() if count >= min_count and symbol not in one.symbols)
-    return one.model_copy(update={"symbols": (*one.symbols, *new)}) if new else one
+    new = sorted(symbol for symbol, count in counts.items() if count >= min_count and symbol not in input_.symbols)
+    return input_.model_copy(update={"symbols": (*input_.symbols, *new)}) if new else input_
 
 
 def input_tokens(inputs: Sequence[Input]) -> list[str]:
@@ -120,18 +120,18 @@ def input_tokens(inputs: Sequence[Input]) -> list[str]:
 
 def input_keys(inputs: Sequence[Input]) -> Iterator[tuple[str, str | None]]:
     """Yield the name of the input and the symbol (None: the start of a text) of each token of the inputs."""
-    for position, one in enumerate(inputs):
-        if one.kind == "feature":
-            yield from ((one.name, symbol) for symbol in one.symbols)
+    for position, input_ in enumerate(inputs):
+        if input_.kind == "feature":
+            yield from ((input_.name, symbol) for symbol in input_.symbols)
         elif position:
-            yield one.name, None
+            yield input_.name, None
 
 
 # Strings
 
 
-def compose(cells: Sequence[str]) -> str:
-    """Return the source of the cells, in the order of the inputs."""
+def compose(cells: Iterable[str]) -> str:
+    """Return the source of the cells, in the order of the inputs; a single cell is its own source."""
     return UNIT_SEPARATOR.join(cells)
 
 
@@ -140,9 +140,19 @@ def split(source: str) -> list[str]:
     return source.split(UNIT_SEPARATOR)
 
 
-def texts_of(source: str, inputs: Sequence[Input]) -> Sequence[str]:
+def cells_of(source: str, inputs: Sequence[Input]) -> list[str]:
+    """Return the cells of a source; one with a single input is its only cell."""
+    return split(source) if inputs else [source]
+
+
+def example_cells(text: str, inputs: Sequence[Input]) -> list[str]:
+    """Return the cells of a source with this text as each of its texts, and the first symbol of each feature."""
+    return [text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs] or [text]
+
+
+def texts_of(source: str, inputs: Sequence[Input]) -> list[str]:
     """Return the texts of a source, without its features."""
-    return split(source)[: n_texts(inputs)] if inputs else (source,)
+    return cells_of(source, inputs)[: n_texts(inputs) or 1]
 
 
 def is_not_empty(source: str, inputs: Sequence[Input]) -> bool:
@@ -152,21 +162,21 @@ def is_not_empty(source: str, inputs: Sequence[Input]) -> bool:
 
 def n_texts(inputs: Sequence[Input]) -> int:
     """Return the number of inputs that are texts."""
-    return sum(one.kind == "text" for one in inputs)
+    return sum(input_.kind == "text" for input_ in inputs)
 
 
 def readable(source: str, inputs: Sequence[Input]) -> str:
     """Return a source for people: "walk · tags: V;PST". A source with one input is returned unchanged."""
     if not inputs:
         return source
-    first, *others = split(source)
-    named = (f"{one.name}: {cell}" for one, cell in zip(inputs[1:], others, strict=False))
-    return " · ".join((first, *named))
+    text, *further_cells = split(source)
+    named_cells = (f"{input_.name}: {cell}" for input_, cell in zip(inputs[1:], further_cells, strict=False))
+    return " · ".join((text, *named_cells))
 
 
 def as_given(source: str, inputs: Sequence[Input]) -> str | dict[str, str]:
     """Return a source for programs: an object with the name and the cell of each input, or the only text."""
-    return dict(zip([one.name for one in inputs], split(source), strict=False)) if inputs else source
+    return dict(zip([input_.name for input_ in inputs], split(source), strict=False)) if inputs else source
 
 
 # Checks
@@ -192,9 +202,9 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
         what = "this model has one input" if isinstance(values, Mapping) else "a source is not text"
         raise UsageError(what, where=where, got=quoted(values), expected="a str")
     if not isinstance(values, Mapping):
-        missing = ", ".join(f"the {one.kind} {one.name!r}" for one in inputs[1:])
+        missing = ", ".join(f"the {input_.kind} {input_.name!r}" for input_ in inputs[1:])
         what = f"a source has {len(inputs)} inputs, and they are given by name"
-        options = " ".join(f"--feature {one.name}=VALUE" for one in inputs[1:])
+        options = " ".join(f"--feature {input_.name}=VALUE" for input_ in inputs[1:])
         raise UsageError(
             f"{what}; missing: {missing}" if isinstance(values, str) else what,
             where=where,
@@ -202,29 +212,29 @@ def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
             expected=f"a mapping with a text for each of: {listed(inputs)}",
             hint=f"on the command line: {options}",
         )
-    cells, known = {str(name): cell for name, cell in values.items()}, [one.name for one in inputs]
+    cells, names = {str(name): cell for name, cell in values.items()}, [input_.name for input_ in inputs]
     for name, cell in cells.items():
-        if name not in known:
-            raise UsageError(f"the model has no input {quoted(name)}", where=where, hint=nearest(name, known))
+        if name not in names:
+            raise UsageError(f"the model has no input {quoted(name)}", where=where, hint=nearest(name, names))
         if not isinstance(cell, str):
             raise UsageError(f"the input {name!r} is not text", where=where, got=quoted(cell), expected="a str")
-    for one in inputs:
-        if one.name not in cells:
+    for input_ in inputs:
+        if input_.name not in cells:
             raise UsageError(
-                f"the {one.kind} {one.name!r} is missing",
+                f"the {input_.kind} {input_.name!r} is missing",
                 where=where,
                 got=", ".join(cells) or "nothing",
                 expected=f"a value for each of: {listed(inputs)}",
             )
-    return [cells[one.name] for one in inputs]
+    return [cells[input_.name] for input_ in inputs]
 
 
-def assigned(text: str, known: Iterable[str]) -> tuple[str, str | None]:
+def assigned(text: str, names: Iterable[str]) -> tuple[str, str | None]:
     """Return name and value of NAME=VALUE, as in `--feature`; the value of NAME alone is None.
 
     The name is the longest of the known ones, which may contain "=", or else all before the first "=".
     """
-    name = max((name for name in known if text == name or text.startswith(f"{name}=")), key=len, default="")
+    name = max((name for name in names if text == name or text.startswith(f"{name}=")), key=len, default="")
     name = name or text.partition("=")[0] or text
     return name, None if text == name else text[len(name) + 1 :]
 
@@ -236,20 +246,20 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
     an input that is not given. Raises UsageError for an input that the model does not have, that is missing or given
     twice.
     """
-    names = [one.name for one in inputs]
-    given: dict[str, str | None] = {}
+    names = [input_.name for input_ in inputs]
+    value_of: dict[str, str | None] = {}
     for text in assignments:
         name, value = assigned(text, names)
         if name not in names:
             hint = nearest(name, names) if names else None
             raise UsageError(f"the model has no feature {quoted(name)}", got=f"--feature {text}", hint=hint)
-        if name in given:
+        if name in value_of:
             raise UsageError(f"the feature {name!r} is given twice", got=f"--feature {text}")
-        given[name] = value
+        value_of[name] = value
     for name in names:
-        if given.get(name) is None and not is_column:
+        if value_of.get(name) is None and not is_column:
             raise UsageError(f"the feature {name!r} is missing", expected=f"--feature {name}=VALUE")
-    return {name: name if (value := given.get(name)) is None else value for name in names}
+    return {name: name if (value := value_of.get(name)) is None else value for name in names}
 
 
 def compose_cells(cells: Sequence[str], inputs: Inputs, where: str) -> str:
@@ -271,16 +281,16 @@ CellFault = Literal["separator", "empty text", "empty feature"]
 def fault_of(cells: Sequence[str], inputs: Inputs) -> tuple[CellFault, str] | None:
     """Return the first fault of the cells of one row, and the name of the input; or None."""
     if UNIT_SEPARATOR in "".join(cells):
-        name = next(one.name for cell, one in zip(cells, inputs, strict=True) if UNIT_SEPARATOR in cell)
+        name = next(input_.name for cell, input_ in zip(cells, inputs, strict=True) if UNIT_SEPARATOR in cell)
         return "separator", name
-    for cell, one in zip(cells, inputs, strict=True):
-        if one.kind == "text" and not cell.strip():
-            return "empty text", one.name
-        if one.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
-            return "empty feature", one.name
+    for cell, input_ in zip(cells, inputs, strict=True):
+        if input_.kind == "text" and not cell.strip():
+            return "empty text", input_.name
+        if input_.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
+            return "empty feature", input_.name
     return None
 
 
 def listed(inputs: Sequence[Input]) -> str:
     """Return the names of the inputs, for messages."""
-    return ", ".join(f"{one.name} ({one.kind})" for one in inputs)
+    return ", ".join(f"{input_.name} ({input_.kind})" for input_ in inputs)

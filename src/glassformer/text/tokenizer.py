@@ -111,8 +111,8 @@ class Tokenizer:
 
     def _ids(self, pieces: list[str], text: str, where: str) -> list[int]:
         unknown = -1 if self.vocabulary.unk_id is None else self.vocabulary.unk_id
-        known = self.vocabulary.ordinary
-        ids = [known.get(piece, unknown) for piece in pieces]
+        id_of = self.vocabulary.ordinary
+        ids = [id_of.get(piece, unknown) for piece in pieces]
         if -1 in ids:
             raise self._unknown_error(text, where)
         return ids
@@ -121,24 +121,24 @@ class Tokenizer:
         """Return the ids of sources with several inputs: the texts, then the symbols of each feature."""
         rows = [self._cells(source, name) for source, name in zip(sources, where, strict=True)]
         encoded: list[list[int]] = [[] for _ in rows]
-        for position, one in enumerate(self.inputs):
+        for position, input_ in enumerate(self.inputs):
             cells = [row[position] for row in rows]
-            if one.kind == "feature":
-                added = [self._symbol_ids(one, cell, name) for cell, name in zip(cells, where, strict=True)]
+            if input_.kind == "feature":
+                added = [self._symbol_ids(input_, cell, name) for cell, name in zip(cells, where, strict=True)]
             else:
                 added = self.without_inputs().encode_many(cells, where=where)
-            mark = [self._input_ids[one.name, None]] if one.kind == "text" and position else []
-            for ids, own in zip(encoded, added, strict=True):
-                ids += [*mark, *own]
+            mark = [self._input_ids[input_.name, None]] if input_.kind == "text" and position else []
+            for ids, added_ids in zip(encoded, added, strict=True):
+                ids += [*mark, *added_ids]
         return encoded
 
     def names_of_inputs(self, source: str) -> list[str]:
         """Return the name of the input of each id that `encode` returns; nothing for a single text."""
         names: list[str] = []
-        for position, (one, cell) in enumerate(zip(self.inputs, split_inputs(source), strict=False)):
-            is_text = one.kind == "text"
-            n_tokens = len(self.without_inputs().encode(cell)) if is_text else len(one.symbols_of(cell))
-            names += [one.name] * (n_tokens + (is_text and position > 0))
+        for position, (input_, cell) in enumerate(zip(self.inputs, split_inputs(source), strict=False)):
+            is_text = input_.kind == "text"
+            n_tokens = len(self.without_inputs().encode(cell)) if is_text else len(input_.symbols_of(cell))
+            names += [input_.name] * (n_tokens + (is_text and position > 0))
         return names
 
     def _cells(self, source: str, where: str) -> list[str]:
@@ -239,12 +239,12 @@ class Tokenizer:
         if not self.inputs:
             return [piece for piece, _ in self._unknown(text)]
         unknown: list[str] = []
-        for one, cell in zip(self.inputs, self._cells(text, "the text"), strict=True):
-            if one.kind == "text":
+        for input_, cell in zip(self.inputs, self._cells(text, "the text"), strict=True):
+            if input_.kind == "text":
                 unknown += self.without_inputs().unknown(cell)
             else:
-                symbols = one.symbols_of(cell)
-                unknown += [one.token(symbol) for symbol in symbols if (one.name, symbol) not in self._input_ids]
+                symbols = input_.symbols_of(cell)
+                unknown += [input_.token(symbol) for symbol in symbols if (input_.name, symbol) not in self._input_ids]
         return unknown
 
     def _unknown(self, text: str) -> list[tuple[str, int]]:
@@ -277,7 +277,7 @@ class Tokenizer:
         """
         inputs: dict[str, Any] = {}
         if self.inputs:
-            inputs = {"inputs": [one.model_dump(mode="json") for one in self.inputs]}
+            inputs = {"inputs": [input_.model_dump(mode="json") for input_ in self.inputs]}
         elif self.vocabulary.n_input_tokens:
             inputs = {"input_tokens": self.vocabulary.input_tokens}
         return {

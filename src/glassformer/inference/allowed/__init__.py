@@ -1,5 +1,5 @@
 """The answers that are allowed: texts that match a pattern, or one of several choices."""
 
-from glassformer.inference.allowed.constraint import UNMATCHED, Constraint, options_of
+from glassformer.inference.allowed.constraint import Constraint, options_of
 
-__all__ = ["UNMATCHED", "Constraint", "options_of"]
+__all__ = ["Constraint", "options_of"]

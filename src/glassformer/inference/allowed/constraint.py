@@ -16,8 +16,6 @@ from glassformer.paper.search import Guide
 from glassformer.text import Tokenizer
 from glassformer.text.normalization import normalize
 
-UNMATCHED = "no answer that is allowed starts with the prefix, within the maximum number of tokens"
-
 
 @dataclass(frozen=True)
 class Constraint:
@@ -49,11 +47,11 @@ class Constraint:
     def guide(
         self, tokenizer: Tokenizer, prefixes: Sequence[str], forced: list[list[int]], longest: int
     ) -> tuple[Guide, list[list[int]], set[int]]:
-        """Return the guide of answers of at most `longest` tokens, the tokens to force, and the numbers of UNMATCHED.
+        """Return the guide of answers of at most `longest` tokens, the tokens to force, and what has no answer.
 
         `prefixes` are the starts of the answers and `forced` their tokens (empty: no answer has one). A choice must
-        start with the text of the prefix; its tokens may be others. Raises UsageError or TextError where nothing is
-        allowed, or a choice can never be an answer.
+        start with the text of the prefix; its tokens may be others. The last are the numbers of the prefixes that no
+        answer starts with. Raises UsageError or TextError where nothing is allowed, or a choice can never be an answer.
         """
         if self.pattern is None:
             forced = []
