@@ -156,7 +156,7 @@ class Command(TyperCommand):
         known = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for word, following in zip(args, [*args[1:], "-"], strict=False):
             option, has_value, value = word.partition("=")
-            if not option.startswith("--") or option in known:
+            if not option.startswith("--") or option in known or option == "--help":
                 continue
             from glassformer.planning.recipes.overrides import spaced, synonyms
             from glassformer.settings import all_settings
