@@ -121,16 +121,14 @@ class Racing(Event):
 
 @dataclass(frozen=True)
 class Raced(Event):
-    """A round of the race before a run: the candidates in it, the best first, and the names of those that go on."""
+    """A round of the race before a run: the candidates in it, the best first, and the names of those that continue."""
 
     candidates: tuple[RacedCandidate, ...]
     left: tuple[str, ...]
 
     def __str__(self) -> str:
         results = [f"{one.name} {one.exact_match:.2f} ({one.step:,} steps)" for one in self.candidates]
-        return (
-            f"exact match: {', '.join(results)}; {' and '.join(self.left)} {'goes' if len(self.left) == 1 else 'go'} on"
-        )
+        return f"exact match: {', '.join(results)}; {' and '.join(self.left)} {'continues' if len(self.left) == 1 else 'continue'}"
 
 
 @dataclass(frozen=True)

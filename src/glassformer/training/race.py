@@ -1,4 +1,4 @@
-"""The race before a run: candidates are trained in turn for a small part of it, and the best one goes on.
+"""The race before a run: candidates are trained in turn for a small part of it, and the best one continues.
 
 After each round the better half is trained on (successive halving, Jamieson and Talwalkar 2016), until one is left.
 Each candidate has the weights, optimizer and random numbers that it would have without the others.
