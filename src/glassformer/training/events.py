@@ -128,7 +128,8 @@ class Raced(Event):
 
     def __str__(self) -> str:
         results = [f"{one.name} {one.exact_match:.2f} ({one.step:,} steps)" for one in self.candidates]
-        return f"exact match: {', '.join(results)}; {' and '.join(self.left)} {'continues' if len(self.left) == 1 else 'continue'}"
+        verb = "continues" if len(self.left) == 1 else "continue"
+        return f"exact match: {', '.join(results)}; {' and '.join(self.left)} {verb}"
 
 
 @dataclass(frozen=True)
