@@ -77,7 +77,7 @@ function draw(app, parts, at) {
     boxes.map((box, i) =>
       tokenBox(box, 4, `${source[i].kind} pick ${i === at ? 'here' : ''}`, { data: { at: `s${i}` }, on: { click: () => app.set({ column: i }) } }),
     ),
-    svg('path.story-shot', { d: `M${middle} 30 C${middle} ${TOP + 10} ${LABEL + 20} 30 ${LABEL + 20} ${TOP + 14}` }),
+    svg('path.story-stream', { d: `M${middle} 30 C${middle} ${TOP + 10} ${LABEL + 20} 30 ${LABEL + 20} ${TOP + 14}` }),
     label(middle + 12, 46, `id ${source[at].id}`),
     strips,
   );
