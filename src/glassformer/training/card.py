@@ -26,7 +26,7 @@ def model_card(prepared: Prepared, finished: Finished) -> str:
     )
     tested = f"| rows of the test table | {test_counts} |\n" if prepared.test_ledger.read else ""
     calibrated = (
-        f"| probability of answers | calibrated on {finished.calibrated:,} held-out sources |\n"
+        f"| confidence of answers | calibrated on {finished.calibrated:,} held-out sources |\n"
         if finished.calibrated
         else ""
     )

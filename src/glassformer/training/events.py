@@ -173,7 +173,7 @@ class Stopped(Event):
 class Finished(Event):
     """The run is done: `path` is the model, `reason` says why training ended, `chosen` which weights the model has.
 
-    `calibrated` is the number of held-out sources that the probability of answers is calibrated on; 0: it is not.
+    `calibrated` is the number of held-out sources that the confidence of answers is calibrated on; 0: it is not.
     `answers` is the number of answers that `value` is measured on; 0 for a loss. `loss_fell` is the fraction by which
     the loss fell in the last half of the steps, without those of a decay; None if that is not known or there was no
     gain any more.
