@@ -187,7 +187,8 @@ def test_the_pages_say_that_a_text_is_unlike_the_training(tmp_path: Path) -> Non
     (tmp_path / "page.html").write_bytes(page_html(model, "float32"))
     with chromium() as browser:
         page = browser.new_page()
-        page.goto((tmp_path / "report.html").as_uri())
+        page.goto(f"{(tmp_path / 'report.html').as_uri()}#tokens")
+        page.wait_for_selector("dl.answer:visible")
         assert "unlike" not in page.inner_text("dl.answer")
         page.fill("[name=text]", text)
         page.click("[data-key='ask']")

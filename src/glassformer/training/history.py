@@ -53,18 +53,19 @@ def loss_fell(path: Path, end: Position) -> float | None:
     """Return the fraction by which the loss of a run fell in the second half of its steps, without those of a decay.
 
     None: there was no gain any more, or there are too few events. It is that of validations, or with too few of them
-    that of progress. Other events are skipped, and so is a history that cannot be read.
+    that of progress, or of all steps. Other events are skipped, and so is a history that cannot be read.
     """
     if end.decay is not None and end.decay.is_settled:
         return None
-    last_step = end.step if end.decay is None else end.decay.after
+    stable = end.step if end.decay is None else end.decay.after
     losses: dict[str, dict[int, float]] = {"validated": {}, "progress": {}}  # the last one at a step: it may go back
     with contextlib.suppress(RunError):
         for event in read_history(path):
             match event.fields:
                 case {"event": "validated" | "progress" as kind, "step": int(step), "loss": float(loss)}:
                     losses[kind][step] = loss
-    return next((fall for of_kind in losses.values() if (fall := _fall(of_kind, last_step)) is not None), None)
+    falls = (_fall(of_kind, last_step) for last_step in (stable, end.step) for of_kind in losses.values())
+    return next((fall for fall in falls if fall is not None), None)
 
 
 def _fall(losses: Mapping[int, float], last_step: int) -> float | None:

@@ -174,7 +174,7 @@ def test_after_the_edit_of_a_token_the_header_has_the_new_source_and_does_not_ju
     assert window.text(".source-edited") == f"g{trace.text[1:]}"
     assert window.text(".source-edited mark") == "g"
     answer = window.text("dl.answer")
-    assert "gold, of the text before the edit" in answer
+    assert "target, of the text before the edit" in answer
     assert "different" not in answer
 
 

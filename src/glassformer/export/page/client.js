@@ -1,12 +1,10 @@
 /** The worker, as the page sees it: one job at a time, the newest wins. */
 
-import { bytesOf } from 'glassbox/core/numbers.js';
-
 /** The engine as a plain script: from a file, Chromium starts no worker that is a module. */
 function engineScript() {
   const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
-  const bytes = bytesOf(imports['translator/engine.js'].split(',')[1]);
-  return new TextDecoder().decode(bytes).replace(/^export .*$/gm, '');
+  const url = imports['translator/engine.js'];
+  return decodeURIComponent(url.slice(url.indexOf(',') + 1)).replace(/^export .*$/gm, '');
 }
 
 /** A URL that `new Worker` accepts under the page's policy. */
