@@ -47,7 +47,7 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("live", [True, False], ids=["with weights", "without"], indirect=True)
 def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str, case: Any) -> None:
     window.origin = live
-    window.page.goto(live)
+    window.page.goto(f"{live}#tokens")
     window.settle()
     for name in window.panels:
         window.panel(name)
@@ -122,7 +122,7 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
 
 def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> None:
     window.origin = live
-    window.page.goto(live)
+    window.page.goto(f"{live}#tokens")
     window.settle()
     window.page.fill("[name=text]", "a" * 2000)
     window.press("ask")
