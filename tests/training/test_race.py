@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from glassformer.data.datasets import dates
+from glassformer.data.pairs import Pair
 from glassformer.planning.plan import plan
 from glassformer.planning.recipes.overrides import read_recipe
 from glassformer.planning.summary import summary_of
+from glassformer.runtime.devices import CPU
 from glassformer.settings import Settings
 from glassformer.training import Raced, Racing, Run, Started, Stopped
 from glassformer.training.events import RacedCandidate
-from glassformer.training.race import ranked
+from glassformer.training.race import Contender, race, ranked
 from glassformer.training.train import train
 from tests import tiny
 from tests.training.test_loop import weight_list
@@ -129,6 +131,34 @@ def test_complete_settings_and_a_model_to_start_from_are_not_raced(raced, tmp_pa
     train(PAIRS, out=tmp_path / "first", overrides=SHORT | {"training.steps": 2}, device="cpu").finish()
     changes = {name: value for name, value in SHORT.items() if not name.startswith("model.")}
     assert not plan(PAIRS, tmp_path / "run", overrides=changes, init=tmp_path / "first").candidates
+
+
+def test_a_candidate_that_cannot_read_a_row_to_test_on_is_not_raced(tmp_path):
+    rows, long = [Pair(f"{day} or another day", f"on {text} or so") for day, text in PAIRS], "1 " * 70
+    planned = plan(rows, tmp_path / "run", overrides=SHORT, test=[*rows[:1], Pair(long, "on May 5, 1518")])
+    assert planned.settings.tokens.source.kind == "subwords"
+    assert not planned.candidates
+    why = "characters with copying cannot read all rows to test on"
+    assert planned.reasons["tokens.source.kind"].endswith(f"; no race: {why}")
+
+
+def test_after_each_round_the_better_half_is_trained_on(tmp_path, monkeypatch):
+    (_, planned), _ = plan(PAIRS, tmp_path / "run", overrides=SHORT).candidates
+    losses = {"a": [4.0, 3.0], "b": [5.0], "c": [3.0, 3.5], "d": [6.0]}
+    contenders = [Contender(name, planned, CPU) for name in losses]
+
+    def measure(contender: Contender) -> RacedCandidate:
+        step, loss = contender.updater.position.step, losses[contender.name].pop(0)
+        return RacedCandidate(contender.name, step, loss, 0.5, 100)
+
+    def ending():
+        ends.append((yield from race(contenders, None, lambda: False)))
+
+    monkeypatch.setattr(Contender, "measure", measure)
+    ends = []
+    assert [event.left for event in ending() if isinstance(event, Raced)] == [("c", "a"), ("a",)]
+    ((winner, _),) = ends
+    assert (winner.name, [contender.updater.position.step for contender in contenders]) == ("a", [16, 8, 16, 8])
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def follow(
     rows, training = _rows(planned), planned.settings.training
     answers: dict[str, str] = {}  # source -> the answer that was printed
     line, finished, metric, begun, last_step = line_of_text(reporter), None, "", (0, 0.0), training.steps
+    saved = "everything is saved"
     with stop_gently(run.stop, reporter), line:
         task = line.add_task("")
         for event in run:
@@ -78,10 +79,11 @@ def follow(
                     reporter.warn(f"{text} {event.max_tokens:,} tokens (the same update)")
                 case events.Stopped():
                     reporter.print(f"stopped after step {event.step:,}")
+                    saved = saved if event.path.exists() else "the race begins again"
                 case events.Finished():
                     finished = event
     if finished is None:
-        _stopped(reporter, resume_command)
+        _stopped(reporter, resume_command, saved)
     _print_done(reporter, finished, rows)
     return finished
 
@@ -148,8 +150,8 @@ def _rows(planned: Plan) -> str:
     return "held-out" if planned.prepared.valid is not None else "training"
 
 
-def _stopped(reporter: Reporter, resume_command: str) -> NoReturn:
-    reporter.print("everything is saved. Resume it with:")
+def _stopped(reporter: Reporter, resume_command: str, saved: str = "everything is saved") -> NoReturn:
+    reporter.print(f"{saved}. Resume it with:")
     reporter.command(resume_command)
     raise Exit(EXIT_INTERRUPTED)
 

@@ -25,7 +25,7 @@ from glassformer.data.given import Given, read_given, read_like
 from glassformer.data.prepare import Prepared, prepare
 from glassformer.data.splits import TrainedSources
 from glassformer.data.tables import Table
-from glassformer.errors import SettingsError, UsageError, counted
+from glassformer.errors import SettingsError, TextError, UsageError, counted
 from glassformer.evaluation.metrics import has_four_tokens
 from glassformer.inference.encoding import encode_sources
 from glassformer.planning.advise import Candidate, Choice, advise
@@ -157,8 +157,7 @@ def _decide(
     if start is not None:
         notices += [Notice("new tokens", text, table.path) for text in new_token_texts(start, prepared.tokenizers)]
         start = grow_model(start, *prepared.tokenizers)
-    if test_table is not None:  # an error for a row that the model would not take
-        encode_sources(test_table.sources, test_table.locations, prepared.source_tokenizer, settings)
+    _check_test(test_table, prepared, settings)
     if not beginning.is_resumed:
         _check_metric(settings, prepared, table if valid_table is None else valid_table)
     planned = Plan(
@@ -182,27 +181,32 @@ def _decide(
 
 def _with_candidates(planned: Plan, candidates: Sequence[Candidate], overrides: Mapping[str, Any]) -> Plan:
     """Add the candidates of a race, where they can be told apart, and are trained by one process into one model."""
-    n_rows = len(planned.prepared.valid_pairs)
+    n_rows, plans = len(planned.prepared.valid_pairs), [(candidates[0], planned)]
     because = {
         f"{counted(n_rows, 'held-out row')} are too few (it needs {MIN_RACE_ROWS})": n_rows < MIN_RACE_ROWS,
         f"training.steps are fewer than {MIN_RACE_STEPS:,}": planned.settings.training.steps < MIN_RACE_STEPS,
         "members share one recipe": planned.members > 1,
         "several processes share one model": planned.processes.count > 1,
     }
-    if why := next((reason for reason, holds in because.items() if holds), ""):
-        choices = tuple(
-            replace(choice, reason=f"{choice.reason}{NO_RACE}{why}") if _is_raced(choice.setting) else choice
-            for choice in planned.choices
-        )
-        return replace(planned, choices=choices)
-    plans = [(candidates[0], planned)]
-    for candidate in candidates[1:]:
+    why = next((reason for reason, holds in because.items() if holds), "")
+    for candidate in candidates[1:] if not why else ():
         advice = advise(planned.table.pairs, overrides, planned.table.inputs, candidate)
         settings = Settings(**merge(advice.settings, overrides))
         prepared = prepare(planned.table, settings, planned.valid, None, planned.test)
         choices = tuple(_choices(advice.choices, overrides, has_start=False))
-        plans.append((candidate, replace(planned, settings=settings, choices=choices, prepared=prepared)))
-    return replace(planned, candidates=tuple(plans))
+        try:
+            _check_test(planned.test, prepared, settings)
+        except TextError:
+            why = f"{candidate} cannot read all rows to test on"
+        else:
+            plans.append((candidate, replace(planned, settings=settings, choices=choices, prepared=prepared)))
+    if len(plans) > 1:
+        return replace(planned, candidates=tuple(plans))
+    reasoned = (
+        replace(choice, reason=f"{choice.reason}{NO_RACE}{why}") if _is_raced(choice.setting) else choice
+        for choice in planned.choices
+    )
+    return replace(planned, choices=tuple(reasoned))
 
 
 def raced_settings(planned: Plan) -> list[str]:
@@ -305,6 +309,12 @@ def _read_table(pairs: Given, overrides: dict[str, Any], start: ModelFile | None
     table = clean(read_given(pairs, data, start.data.columns), data)
     columns = {} if table.taken is None else settings_of(table.taken)
     return table, {**overrides, "data": {**data.model_dump(exclude_unset=True), **columns}}
+
+
+def _check_test(test: Table | None, prepared: Prepared, settings: Settings) -> None:
+    """Raise TextError for a row to test on that the model would not take."""
+    if test is not None:
+        encode_sources(test.sources, test.locations, prepared.source_tokenizer, settings)
 
 
 def _check_metric(settings: Settings, prepared: Prepared, table: Table) -> None:

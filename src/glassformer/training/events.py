@@ -127,7 +127,7 @@ class Raced(Event):
     left: tuple[str, ...]
 
     def __str__(self) -> str:
-        results = [f"{one.name} {one.exact_match:.2f} ({one.step:,} steps)" for one in self.candidates]
+        results = [f"{raced.name} {raced.exact_match:.2f} ({raced.step:,} steps)" for raced in self.candidates]
         verb = "continues" if len(self.left) == 1 else "continue"
         return f"exact match: {', '.join(results)}; {' and '.join(self.left)} {verb}"
 
@@ -164,7 +164,7 @@ class Saved(Event):
 
 @dataclass(frozen=True)
 class Stopped(Event):
-    """The run was stopped before its end; the file `path` is there to resume it."""
+    """The run was stopped before its end; the file `path` is there to resume it, but not where its race was stopped."""
 
     path: Path
 

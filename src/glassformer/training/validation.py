@@ -72,6 +72,10 @@ class Validator:
         """The metric of the settings; without held-out rows the loss on training rows."""
         return self.prepared.settings.training.metric if self.prepared.valid is not None else "loss"
 
+    @property
+    def _sign(self) -> int:
+        return 1 if higher_is_better(self.metric) else -1
+
     @cached_property
     def items(self) -> list[Item]:
         """The held-out sources with all their targets."""
@@ -81,15 +85,13 @@ class Validator:
         """Whether the metric is better than `value`, or equal and the loss below `loss`; True when either is None."""
         if value is None or loss is None:
             return True
-        sign = 1 if higher_is_better(self.metric) else -1
-        return (sign * measured.value, -measured.loss) > (sign * value, -loss)
+        return (self._sign * measured.value, -measured.loss) > (self._sign * value, -loss)
 
     def is_gain(self, measured: Measurement, value: float | None, lowest_loss: float) -> bool:
         """Whether the metric is better than `value`, or the loss lower than `lowest_loss` by more than a small fall."""
         if value is None or measured.loss < (1 - SMALL_FALL) * lowest_loss - SMALL_FALL_NATS:
             return True
-        sign = 1 if higher_is_better(self.metric) else -1
-        return self.metric != "loss" and sign * measured.value > sign * value
+        return self.metric != "loss" and self._sign * measured.value > self._sign * value
 
     def measure(self, *, as_used: bool = False) -> Measurement:
         """Measure on a sample of the held-out items or, with `as_used`, on all with the decoding settings of the model.

@@ -7,7 +7,7 @@
 const ARRAYS = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array }; // browsers are little-endian
 
 /** The bytes of base64. */
-export const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 export const sizeOf = (shape) => shape.reduce((size, length) => size * length, 1);
 
