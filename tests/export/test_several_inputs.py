@@ -227,7 +227,7 @@ def test_the_glass_box_of_the_page_is_that_of_python(window: Window, model_file:
     assert found["largest"] < 1e-5
     assert found["made"]["inputs"] == {"lemma": "bap", "other": "kot", "tags": "V;FUT;3", "language": "x"}
     assert found["made"] == found["expected"]
-    window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 5})}")
+    window.page.goto(f"{window.url}?{urlencode({'explain': source, 'beams': 5})}#tokens")
     window.page.wait_for_selector("body[data-checked='true']")
     assert trace.translation in window.page.inner_text("#header")
     window.page.fill("input[name=input-tags]", "V;PST")
