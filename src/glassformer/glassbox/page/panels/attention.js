@@ -4,7 +4,6 @@ import { choices, el } from 'glassbox/core/dom.js';
 import { digits, entropies, headOf, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { attentionPicker, maskOf, rowOfPart } from 'glassbox/panels/selection.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
-import { scoresFigure } from 'glassbox/story/query.js';
 import { product } from 'glassbox/views/product.js';
 import { stage, together } from 'glassbox/views/stage.js';
 
@@ -44,7 +43,6 @@ function steps(app) {
       stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
     ),
     stage(app, tensor('weights'), { ...options, title: 'weights: softmax over each row', after: facts(app, tensor('weights'), shown.row) }),
-    scoresFigure(app, tensor('weights').replace(/\.weights$/, ''), head, shown.row),
     stage(app, tensor('heads'), { ...plain, onRow: shown.onRow, head, title: `output of head ${head}: weights · values`, before: drawn('heads') }),
     ['concatenated', 'output'].map((kind) => stage(app, tensor(kind), plain)),
   ];

@@ -1,10 +1,9 @@
 /** Question 1: what the step looked at: a query, keys, values. */
 
 import { el } from 'glassbox/core/dom.js';
-import { figure } from 'glassbox/views/figure.js';
 import { headOf, indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
 import { layerTitle } from 'glassbox/model/labels.js';
-import { headTile, quoted, sofar } from 'glassbox/story/parts.js';
+import { card, headTile, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 import { attentionPicture } from 'glassbox/views/opened.js';
 
@@ -19,6 +18,7 @@ export const query = {
     const weights = rowOf(headOf(trace.get(`${name}.weights`), head), row);
     const { source, target_out: outputs } = trace.tokens;
     const best = indexOfLargest(weights);
+    const picture = attentionPicture(app, name, head, row);
     const isOff = [`attention ${name} off`, `head ${name} ${head} off`].some((words) => app.words.includes(words));
     return {
       words: [
@@ -33,7 +33,7 @@ export const query = {
       ],
       picture: el(
         'div.story-pictures',
-        scoresFigure(app, name, head, row),
+        picture && card(`query, keys and values of head ${head} in step ${row}`, picture),
         headTile(app, `weights of head ${head} in every step`, { name, head, row }),
       ),
       proof: {
@@ -43,9 +43,3 @@ export const query = {
     };
   },
 };
-
-/** What a row of a head takes from each token. @param {string} name  of an attention */
-export function scoresFigure(app, name, head, row) {
-  const picture = attentionPicture(app, name, head, row);
-  return picture && figure(`query, keys and values of head ${head} in ${name.startsWith('decoder') ? 'step' : 'source token'} ${row}`, picture);
-}

@@ -1,7 +1,7 @@
 /** Figure 1 on the first screen: it plays, it shows a step as a still, a band opens in it, and it is saved. */
 
 import { marked } from 'glassbox/model/differences.js';
-import { cut, el, range } from 'glassbox/core/dom.js';
+import { cut, el, pressed, range } from 'glassbox/core/dom.js';
 import { indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { quoted } from 'glassbox/story/parts.js';
@@ -34,12 +34,7 @@ class Scene {
     this.figure = this.figureOf(this.layout);
     const { element } = this.figure;
     for (const [name, pixels] of Object.entries({ width, height })) element.setAttribute(name, pixels);
-    element.addEventListener('click', ({ target }) => press(this.app, target));
-    element.addEventListener('keydown', (event) => {
-      if (!['Enter', ' '].includes(event.key)) return;
-      event.preventDefault();
-      press(this.app, event.target);
-    });
+    for (const [name, act] of Object.entries(pressed((event) => press(this.app, event)))) element.addEventListener(name, act);
     this.element.querySelector('.paper')?.remove();
     this.element.prepend(element);
   }
@@ -152,8 +147,9 @@ function inWords(trace) {
 }
 
 /** A token, a strip, a band or a line was pressed. */
-function press(app, target) {
-  const { step, source, tensor, at, band, line, row, from } = target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
+function press(app, event) {
+  event.preventDefault();
+  const { step, source, tensor, at, band, line, row, from } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
   if (step) app.set({ row: Number(step) });
   else if (source) app.set({ panel: 'tokens', column: Number(source), part: 'source' });
   else if (tensor) app.goTo(tensor, [Number(at), 0]);

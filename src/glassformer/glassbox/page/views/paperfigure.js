@@ -3,7 +3,7 @@
  * residual stream as strips; bands are the sublayers; a cable leads from the tokens that a step reads to its column.
  */
 
-import { range, svg } from 'glassbox/core/dom.js';
+import { svg } from 'glassbox/core/dom.js';
 import { percent, rowOf } from 'glassbox/core/numbers.js';
 import { layerTitle, SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
 import { cellsOf, copiesOf, meanWeights, stagesOf } from 'glassbox/model/stream.js';
