@@ -144,12 +144,17 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     ordinals = ("first", "second", "third")
     assert f"The {ordinals[layer]} writes" in words(window) or f"The {ordinals[layer]} ends it" in words(window)
     assert f"In step {row}" in why(window)
-    assert f"layer {layer + 1} of 2: the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})" in why(window)
+    assert f"layer {layer + 1} of 2: the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})" in why(
+        window
+    )
     name = f"decoder.{layer}.cross"
     weights, values = surprised.array(f"{name}.weights")[:, row], surprised.array(f"{name}.values")
     sizes = weights * np.linalg.norm(values, axis=-1)
     head, key = np.unravel_index(sizes.argmax(), sizes.shape)
-    assert f"ead {head} of decoder layer {layer + 1} of 2, cross-attention, has {percent(weights[head, key])} of" in why(window)
+    assert (
+        f"Head {head + 1} of decoder layer {layer + 1} of 2, cross-attention, has {percent(weights[head, key])} of"
+        in why(window)
+    )
     assert f"source token {key}." in why(window)
     lens = [name for name in surprised.predictions if name.startswith("decoder.") and ".lens." in name]
     tops = [surprised.predictions[name][row].top[0] for name in [*lens, "logits"]]
@@ -359,7 +364,7 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     side, layer, kind = name.split(".")
     row = int(falls[most].argmax())
     before, after = (float(np.exp(score)) for score in (scores([])[row], scores([])[row] - falls[most][row]))
-    assert f"Head {head} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
+    assert f"Head {head + 1} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
     assert f"in step {row}, falls from {percent(before)} to {percent(after)}" in words(window)
     titles = window.all(".story figure figcaption", "each.firstChild.textContent")
     assert len(titles) == len(set(titles)) == 2

@@ -2,7 +2,7 @@
 
 import { el, range } from 'glassbox/core/dom.js';
 import { at, indexOfLargest, meanOf, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
-import { layerTitle } from 'glassbox/model/labels.js';
+import { headTitle, layerTitle } from 'glassbox/model/labels.js';
 import { card, headTile, quoted, strip } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 
@@ -28,7 +28,7 @@ export const layer = {
       picture: el(
         'div.story-pictures',
         card(`the row of step ${row} in this layer`, el('ol.story-stream', linesOf(trace, name, row))),
-        headTile(app, `masked self-attention of head ${head}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
+        headTile(app, `masked self-attention of ${headTitle(head)}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
       ),
       proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
     };

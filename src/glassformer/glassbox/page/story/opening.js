@@ -77,7 +77,7 @@ function wrongOf({ trace, base }) {
 function readHere({ trace, row }) {
   const { key, weight, attention, head } = readIn(trace, crossOf(trace, changeIn(trace, row)?.layer), row);
   const source = `${quoted(trace.tokens.source[key])}, source token ${key}`;
-  return meanWeights(trace, attention) ? `Head ${head} of ${titleOf(trace, attention)}, has ${percent(weight)} of its weight on ${source}.` : '';
+  return meanWeights(trace, attention) ? `Head ${head + 1} of ${titleOf(trace, attention)}, has ${percent(weight)} of its weight on ${source}.` : '';
 }
 
 const again = (scene) => button('▶', () => scene.play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });

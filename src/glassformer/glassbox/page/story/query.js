@@ -2,7 +2,7 @@
 
 import { el } from 'glassbox/core/dom.js';
 import { headOf, indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
-import { layerTitle } from 'glassbox/model/labels.js';
+import { headTitle, layerTitle } from 'glassbox/model/labels.js';
 import { card, headTile, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 import { attentionPicture } from 'glassbox/views/opened.js';
@@ -23,7 +23,7 @@ export const query = {
     return {
       words: [
         `In step ${row} the answer so far is ${sofar(trace, row)}, and the decoder needs the next token, ${quoted(outputs[row])}. ` +
-          `Here is how head ${head} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Heads, steps and tokens count from 0, layers from 1.`,
+          `Here is how ${headTitle(head)} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Steps and tokens count from 0, heads and layers from 1.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
           'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
           'the head takes every value in proportion to its weight.',
@@ -33,8 +33,8 @@ export const query = {
       ],
       picture: el(
         'div.story-pictures',
-        picture && card(`query, keys and values of head ${head} in step ${row}`, picture),
-        headTile(app, `weights of head ${head} in every step`, { name, head, row }),
+        picture && card(`query, keys and values of ${headTitle(head)} in step ${row}`, picture),
+        headTile(app, `weights of ${headTitle(head)} in every step`, { name, head, row }),
       ),
       proof: {
         label: 'Attention: every product behind these scores',

@@ -2,7 +2,7 @@
 
 import { button, choices, cut, el, image, range, svg } from 'glassbox/core/dom.js';
 import { headOf, indexOfLargest, percent, rowOf, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
-import { layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
+import { headTitle, layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
 import { cellsOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 
@@ -16,7 +16,7 @@ const placesOf = (app) => (app.width < WIDE.END ? NARROW : WIDE);
 export function openedBand(app, { part, row, close }) {
   const [side, layer, kind] = part.split('.');
   const isAttention = kind !== 'feed_forward';
-  const heads = range(app.trace.axes.head.length).map((head) => [head, `head ${head}`]);
+  const heads = range(app.trace.axes.head.length).map((head) => [head, headTitle(head)]);
   const href = app.link({ panel: isAttention ? 'attention' : 'norm', part, band: null });
   const header = el(
     'header.row',
@@ -82,7 +82,7 @@ export function attentionPicture(app, part, head, row) {
   return image(
     END,
     bottom + 62,
-    `head ${head} in the row of “${rows[row]}”: ${words.join('; ')}`,
+    `${headTitle(head)} in the row of “${rows[row]}”: ${words.join('; ')}`,
     { class: 'opening-band' },
     text(K - 12, 22, `“${cut(rows[row], 7)}”${BAR ? ' asks' : ''}`, 'end'),
     strip(rowOf(queries, row), K, 10, width, 'q at', { style: later(ENTERS), ...open('queries', row, 0) }),
