@@ -30,7 +30,7 @@ class Scene {
     const { width, height, trace } = this;
     const [wide, high] = isTall(width, height) ? NARROW : WIDE;
     const scale = Math.max(1, Math.min(width / wide, height / high));
-    this.layout = layOut(trace, { width: width / scale, height: height / scale, row, column: mostRead(trace, row) });
+    this.layout = layOut(trace, { width: width / scale, height: height / scale, row, column: mostRead(trace, row), before: this.layout });
     this.figure = this.figureOf(this.layout);
     const { element } = this.figure;
     for (const [name, pixels] of Object.entries({ width, height })) element.setAttribute(name, pixels);
@@ -47,7 +47,7 @@ class Scene {
 
   show({ state, kind }) {
     const row = Math.max(0, state.row);
-    if (!this.layout.decoder.isShown(row) || (state.row >= 0 && !this.layout.encoder.isShown(mostRead(this.trace, row)))) this.draw(row);
+    if (!this.layout.decoder.isInside(row) || (state.row >= 0 && !this.layout.encoder.isInside(mostRead(this.trace, row)))) this.draw(row);
     this.element.classList.toggle('quick', kind === 'quick');
     this.figure.show(state);
     this.element.closest('.story')?.classList.toggle('told', state.row === this.row && state.level > this.stages[1]);
