@@ -429,9 +429,9 @@ def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: A
     assert found
     assert found[1] == sure.translation
     assert float(found[2]) == pytest.approx(100 * np.exp(wrong[1].score), rel=0.05)
-    rows = window.all(".card th", "each.textContent")
+    rows = window.all(".story-card th", "each.textContent")
     assert rows.count("text") == rows.count("answer") == 3
-    shown = window.text(".card")
+    shown = window.text(".story-card")
     assert shown.count("✗ right is") == shown.count("✗ right is “hijk”") == 1
     assert f"{found[2]}\u00a0%" in shown  # computed by this page
     assert len(window.all(".story-token.changed", "each.textContent")) >= 1
@@ -441,11 +441,11 @@ def test_the_gold_target_is_not_that_of_an_edited_text(window: Any, trace: Trace
     window.open(trace, "story?question=8")
     window.page.wait_for_selector(READY)
     assert "This answer is wrong" in words(window)
-    assert window.text(".card").count("✗ right is “hij”") == 1
+    assert window.text(".story-card").count("✗ right is “hij”") == 1
     window.go(f"{window.report}#story?question=8&edit=token+1%3Dg")
     window.page.wait_for_selector(".edited .pill")
     window.page.wait_for_selector(READY)
-    assert "right is" not in window.text(".card")
+    assert "right is" not in window.text(".story-card")
     assert "No wrong answer is known here" in words(window)
 
 
@@ -462,7 +462,7 @@ def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) ->
 
 def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> None:
     window.open(trace, "story?question=3")
-    picture = window.saved(".card [data-key^='svg-']")
+    picture = window.saved(".story-card [data-key^='svg-']")
     assert picture.startswith("<svg")
     assert "class=" not in picture
     assert 'fill="rgb' in picture

@@ -19,7 +19,7 @@ export const roomOf = (app) => Math.min(app.width, WIDEST);
 
 /** A part of a screen on a card, and below it in words what it is; a picture can be saved. */
 export const card = (title, ...content) =>
-  el('figure.card', el('div.scroller', content), el('figcaption', sentence(title), content[0].matches('svg') ? saveButtons(title, content[0]) : null));
+  el('figure.story-card', el('div.scroller', content), el('figcaption', sentence(title), content[0].matches('svg') ? saveButtons(title, content[0]) : null));
 
 /** Tokens in boxes, with a class and attributes for each. */
 export const tokenRow = (tokens, kindOf = () => '', attributesOf = () => ({})) =>

@@ -8,7 +8,7 @@ import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, TOP, MOST, CELL, HIGH] = [27, 66, 14, 18, 16]; // pixels of a key and above the first; keys and cells that are drawn; pixels of a cell
 const WIDE = { width: 190, K: 128, SCORE: 382, WEIGHT: 410, BAR: 90, V: 584, END: 784 };
-const NARROW = { width: 84, K: 48, SCORE: 178, WEIGHT: 182, BAR: 0, V: 246, END: 334 };
+const NARROW = { width: 76, K: 48, SCORE: 174, WEIGHT: 178, BAR: 0, V: 254, END: 336 };
 const [ENTERS, MEETS, WEIGHS, FLOWS, LEAVES] = [100, 700, 1900, 2600, 3400]; // milliseconds
 const placesOf = (app) => (app.width < WIDE.END ? NARROW : WIDE);
 
