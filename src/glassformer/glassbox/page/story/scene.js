@@ -12,7 +12,7 @@ import { PaperFigure } from 'glassbox/views/paperfigure.js';
 import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
-const [MARGIN, CARD] = [52, 930]; // pixels: of a panel, whose whole width the figure has; of an opened band
+const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
 const [REST, REST_NARROW, LEAST] = [206, 272, 380]; // pixels: what is around the figure, and its smallest height
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
