@@ -19,9 +19,9 @@ export const opening = {
   title: 'The model writes its answer',
   draw(app) {
     const { trace } = app;
-    const warnings = Object.values(warningsOf(trace)).flat(); // the header, which has them, is not in sight
+    const warnings = [...Object.values(warningsOf(trace)).flat(), wrongOf(app)].filter(Boolean); // the header, which has them, is not in sight
     const used = new Set();
-    const scene = sceneOf(app);
+    const scene = sceneOf(app, warnings.length);
     const why = el(
       'details.why',
       { open: app.isWhyOpen, on: { toggle: () => (app.isWhyOpen = why.open) } },
@@ -33,7 +33,7 @@ export const opening = {
       words: [
         el('span', introOf(app)),
         el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } })),
-        ...[...warnings, wrongOf(app)].filter(Boolean).map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
+        ...warnings.map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
       more: [el('div.row.controls', again(scene), scrubber(app, scene), liveForm(app), saved(app, scene)), why],

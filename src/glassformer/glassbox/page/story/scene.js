@@ -13,7 +13,7 @@ import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST] = [206, 272, 380]; // pixels: what is around the figure, and its smallest height
+const [REST, REST_NARROW, LEAST, WARNING] = [206, 272, 380, 24]; // pixels: what is around the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
@@ -100,11 +100,11 @@ class Scene {
   }
 }
 
-/** The scene of what is shown now; of another text it begins to play. */
-export function sceneOf(app) {
+/** The scene of what is shown now; of another text it begins to play. @param {number} nWarnings  lines below it */
+export function sceneOf(app, nWarnings) {
   const width = app.width + MARGIN;
   const screen = innerHeight / (Number(getComputedStyle(document.documentElement).zoom) || 1);
-  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST));
+  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST) - nWarnings * WARNING);
   const known = scenes.get(app);
   if (known?.trace === app.trace && known.width === width && known.height === height) {
     if (known.row !== app.row) known.still(app.row);
