@@ -31,7 +31,7 @@ export const tokenRow = (tokens, kindOf = () => '', attributesOf = () => ({})) =
 /** The first numbers of a row in colored cells, as many as there is room for. */
 export function strip(numbers) {
   const scale = scaleOf({ numbers });
-  const cell = (number) => el(`span.${number < 0 ? 'minus' : 'plus'}`, { style: { '--fraction': `${(Math.abs(number) / scale) * 70}%` } }, shortDigits(number, 2));
+  const cell = (number) => el(`span.${number < 0 ? 'minus' : 'plus'}`, { style: { '--fraction': `${(Math.abs(number) / scale) * 62}%` } }, shortDigits(number, 2));
   return el('span.story-strip', el('span.cells', [...numbers.subarray(0, SHOWN)].map(cell)), el('small', `… ${numbers.length}`));
 }
 
