@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from glassformer.data.digits import six_digits
 from glassformer.errors import BusyError, GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.glassbox.schema import Trace
@@ -107,7 +108,7 @@ def _serve_models(app: FastAPI, models: Models) -> None:
         answers, notices = await _find(models, body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
         body_json = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
-        return Response(json.dumps(body_json), media_type="application/json")
+        return Response(json.dumps(six_digits(body_json)), media_type="application/json")
 
     @app.get("/v1/models", response_model=ModelNames)
     async def list_models() -> Response:

@@ -44,7 +44,7 @@ SMALL_FALL, SMALL_FALL_NATS = 0.01, 0.001  # of a loss, that is no gain: a fract
 class Measurement:
     """A measurement: plain loss in nats per target token, value of the metric, some translations, the wrong ones.
 
-    `gold` of a translation is the nearest of the references of its source.
+    `target` of a sample is the nearest of the references of its source.
     """
 
     loss: float
@@ -56,7 +56,7 @@ class Measurement:
     def wrong(self) -> tuple[Sample, ...]:
         """The first wrong answers."""
         first = self.errors.get("examples", [])[:N_SAMPLES]
-        return tuple(Sample(one["source"], one["gold"], one["answer"]) for one in first)
+        return tuple(Sample(one["source"], one["target"], one["answer"]) for one in first)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Validator:
         answers = [prepared.target_tokenizer.decode(ids) for ids, _ in best]
         samples = self._samples(translated, answers)
         wrong = [
-            {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": score}
+            {"source": sample.source, "target": sample.target, "answer": sample.answer, "score": score}
             for sample, (_, score) in zip(samples, best, strict=True)
             if not sample.is_right
         ]
