@@ -226,7 +226,7 @@ def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: 
         "/v1/models": "list_models",
         "/v1/model": "describe_model",
     }
-    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "Answers", "ErrorBody"):
+    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "AnswersBody", "ErrorBody"):
         (example,) = found["components"]["schemas"][name]["examples"]
         vars(bodies)[name].model_validate(example)
 
@@ -234,7 +234,7 @@ def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: 
 def test_answers_are_those_that_openapi_describes(client: TestClient) -> None:
     body = {"texts": ["abc", "a" * 2000, "x"], "num_return_sequences": 2, "details": True, "confidence": True}
     for kind, answer in (
-        (bodies.Answers, client.post("/v1/translate", json=body)),
+        (bodies.AnswersBody, client.post("/v1/translate", json=body)),
         (bodies.Description, client.get("/v1/model")),
         (bodies.ModelNames, client.get("/v1/models")),
         (bodies.ErrorBody, client.post("/v1/translate", json={})),

@@ -22,7 +22,7 @@ from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.glassbox.schema import Trace
 from glassformer.serve.bodies import (
     ERRORS,
-    Answers,
+    AnswersBody,
     Body,
     Description,
     Health,
@@ -102,7 +102,7 @@ def _find(models: Models, body: Body, request: Request) -> Served:
 
 
 def _serve_models(app: FastAPI, models: Models) -> None:
-    @app.post("/v1/translate", response_model=Answers)
+    @app.post("/v1/translate", response_model=AnswersBody)
     async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts. One that the model does not take has an empty answer, with the reason in `left_out`."""
         answers, notices = await _find(models, body, request).translate(body)

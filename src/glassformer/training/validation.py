@@ -22,7 +22,7 @@ from glassformer.data.prepare import Prepared
 from glassformer.evaluation.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import Engine, search
-from glassformer.inference.engines.compiled import prepare
+from glassformer.inference.engines.compiled import prepare_inference
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.runtime.devices import CPU, autocast
 from glassformer.runtime.processes import Processes
@@ -168,7 +168,7 @@ class Validator:
         model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
         engine: Engine  # a new one, because the weights have changed
         if device == CPU:
-            engine = NumPyEngine([prepare(self.prepared.settings.model, get_weights(model))], target)
+            engine = NumPyEngine([prepare_inference(self.prepared.settings.model, get_weights(model))], target)
         else:
             from glassformer.inference.engines.torch import TorchEngine
 
