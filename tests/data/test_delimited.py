@@ -91,7 +91,7 @@ def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(fold
     assert table.pairs == [*[("2", "b")] * 50, *[("\ufeff4", "d")] * 2]
 
 
-cells = st.text('",\r\nab é', min_size=1, max_size=9).filter(str.strip)
+cells = st.text('",\r\nab é\x0b\x85\u2028', min_size=1, max_size=9).filter(str.strip)
 large = st.builds(lambda cell, times: cell * times, cells, st.sampled_from([1, 1, 1, 8, 40]))
 tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
 
