@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,7 @@ import torch
 from glassformer.errors import GlassformerError, ModelFileError, RunError, SettingsError
 from glassformer.storage import container
 from glassformer.storage.modelfile import ModelFile
-from glassformer.training import Saved
-from glassformer.training.train import train
-from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread, train_here
+from tests.chaos.conftest import digest, train_here
 
 LONG = pytest.mark.slow
 
@@ -122,14 +119,3 @@ def check(error: GlassformerError, out: Path) -> None:
     assert isinstance(error, RunError | ModelFileError | SettingsError)
     assert str(out) in str(error)
     assert error.hint
-
-
-def test_a_run_whose_folder_is_removed_stops_and_does_not_write_a_new_one(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with one_thread(), pytest.raises(RunError, match="the run directory was moved or removed") as caught:  # noqa: PT012
-        for event in train(PAIRS, SETTINGS, out, device="cpu"):
-            if isinstance(event, Saved) and event.step == 8:
-                shutil.rmtree(out)
-    assert caught.value.where == str(out)
-    assert "if it was moved" in str(caught.value.hint)
-    assert not out.exists()
