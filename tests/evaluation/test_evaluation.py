@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said_before_anything_is_translated() -> None:
     translator = speaker()
     with pytest.raises(TableError, match="there are no rows to score\n  got: 0 read, 0 kept"):
         evaluate(translator, [])
-    with pytest.raises(SettingsError, match="sacreBLEU has no tokenizer 'inlt'"):
+    with pytest.raises(SettingsError, match=r"sacreBLEU has no tokenizer 'inlt'\n  next: did you mean 'intl'\?"):
         evaluate(translator, PRONUNCIATIONS, bleu_tokenize="inlt")
     assert translator.searched_with == []
 

@@ -283,10 +283,11 @@ def test_without_held_out_rows_the_metric_is_the_mean_of_the_members(tmp_path, t
     settings = with_training(steps=4, metric=metric).model_dump() | {"data": {"valid_fraction": fraction}}
     members = members_of(table, tmp_path / "run", Settings(**settings))
     with here():
-        list(members)
+        lines = list(members)
     values = [ModelFile.load(tmp_path / "run" / "members" / seed).metrics.value for seed in "12"]
     end, metrics = members.finished, ModelFile.load(tmp_path / "run").metrics
     assert end.metric == metrics.metric == "loss"
+    assert {line["samples"] == [] for _, line in lines if line["event"] == "validated"} == {not fraction}
     if fraction:
         assert (metrics.rows, end.value < max(values)) == ("validation", True)
     else:
