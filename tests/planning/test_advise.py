@@ -205,7 +205,8 @@ LEARNED = {  # maximum number of steps, dropout and label smoothing
     "open target": (lambda: [Pair("ab"[i % 2], pair.target) for i, pair in enumerate(open_rows())], 6_000, 0.2, 0.1),
     "many rows: 15 · √200,000": (lambda: [Pair(x, x) for x in names(20_000)], 6_800, 0.1, 0.1),
     "long texts: no more than 15,000": (lambda: [Pair(x, x) for x in names(2_000, 500)], 15_000, 0.3, 0.1),
-    "12 million tokens: three epochs": (lambda: [Pair(x, x) for x in names(2_000, 500)] * 12, 17_700, 0.1, 0.1),
+    "12 million tokens: three epochs": (lambda: [Pair(x, x) for x in names(5_000, 100)] * 24, 18_000, 0.1, 0.1),
+    "31 million tokens: three epochs": (lambda: [Pair(x, x) for x in names(5_000, 100)] * 62, 46_400, 0.1, 0.1),
     "dates and 300 names, 3 % new": (lambda: closed_rows() + open_rows()[:300], 6_000, 0.2, 0.1),
     "dates and 100 names, 1 % new": (lambda: closed_rows() + open_rows()[:100], 6_000, 0.1, 0.0),
     "few rows": (lambda: dates_table(3_000), 6_000, 0.3, 0.1),
@@ -218,7 +219,7 @@ LEARNED = {  # maximum number of steps, dropout and label smoothing
 def test_rows_and_new_spellings_decide_on_steps_dropout_and_smoothing(make, steps, dropout, smoothing):
     chosen = Settings(**advise(make()).settings)
     assert (chosen.training.steps, chosen.model.dropout, chosen.training.label_smoothing) == (steps, dropout, smoothing)
-    assert chosen.model.d_model == (256 if steps > 15_000 else 128)
+    assert chosen.model.d_model == {18_000: 256, 46_400: 512}.get(steps, 128)
 
 
 def test_what_is_not_in_the_source_is_not_copied():
