@@ -60,7 +60,7 @@ def check_shapes(decorated: Any) -> Any:
     def check(values: dict[str, Any]) -> None:
         with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
             for name, value in values.items():
-                die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"The parameter {name}= ")
+                die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"Shape of {name}: ")
 
     @functools.wraps(decorated)
     def call(*args: Any, **options: Any) -> Any:
