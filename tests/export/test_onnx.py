@@ -32,7 +32,8 @@ LEARNED: dict[str, Any] = {"positions": "learned", "max_length": 20}
 SHAPES: dict[str, dict[str, Any]] = {
     "few learned positions": {"positions": "learned", "max_length": 8},
     "other constants": {"activation": "swish", "output_bias": True, "norm_eps": 0.1, "seed": 2}
-    | {"position_base": 50.0, "scale_embeddings": False, "n_encoder_layers": 1, "n_decoder_layers": 3},
+    | {"position_base": 50.0, "scale_embeddings": False},
+    "deeper decoder": {"n_encoder_layers": 1, "n_decoder_layers": 3, "seed": 5},
     "odd width": {**LEARNED, "d_model": 15, "n_heads": 3, "d_k": 1, "d_v": 2},
     "all at once": {"norm": "pre", "activation": "gelu", "attention_bias": True, "tied_embeddings": "target"} | LEARNED,
     "three members": {"copy_mechanism": True, "members": 3, "norm": "pre"}
