@@ -553,6 +553,17 @@ def test_a_page_around_this_one_keeps_the_keyboard(window: Any, trace: Trace) ->
     window.settle()
 
 
+def test_the_link_has_what_is_typed_before_it_is_answered(window: Any, case: Any) -> None:
+    window.open(explain(case.model, "abcde", weights=True, num_beams=3), "story?question=1")
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window.page.fill("[name=text]", "gab cd")
+    window.press("copy-link")
+    window.page.wait_for_selector(".copied:has-text('copied'), .copied input")
+    copied = window.run("return document.querySelector('.copied input')?.value ?? navigator.clipboard.readText()")
+    assert "text=gab+cd" in copied
+    assert "gab" not in window.page.url
+
+
 def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, case: Any) -> None:
     trace = explain(case.model, "abbde", weights=True, num_beams=3)
     window.open(trace, "story?question=1&row=1&column=2")
