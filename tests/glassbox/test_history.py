@@ -121,7 +121,7 @@ def test_a_line_of_the_history_that_is_not_an_event_is_named(case, folder, conte
     assert got in caught.value.got
 
 
-EXAMPLE = {"source": "a", "gold": "b", "answer": "c", "score": -1.0}
+EXAMPLE = {"source": "a", "target": "b", "answer": "c", "score": -1.0}
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def test_events_come_in_order_and_are_all_in_the_history(tmp_path):
     started, validated, saved = events[0], events[3], events[4]
     assert (started.train_rows, started.valid_rows, started.device) == (32, 8, "cpu")
     assert started.n_parameters == ModelFile.load(tmp_path / "run").n_parameters
-    assert {(sample.source, sample.gold) for sample in validated.samples} <= set(PAIRS)
+    assert {(sample.source, sample.target) for sample in validated.samples} <= set(PAIRS)
     assert saved.path.exists()
     assert all(one.seconds <= other.seconds and one.step <= other.step for one, other in pairwise(events))
     lines = (tmp_path / "run" / "history.jsonl").read_text(encoding="utf-8").splitlines()

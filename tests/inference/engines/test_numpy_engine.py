@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
 from glassformer.inference.engines import Engine, batches, compiled, load_engine, search
-from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
+from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare_inference
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.inference.engines.numpy_cached import CACHE_STEPS, NumPyInference
 from glassformer.inference.engines.tensors import TensorLogProbs
@@ -90,7 +90,7 @@ class InTorch:
 needs_compiler = pytest.mark.skipif(not compiled.library(), reason="the package was installed without a C compiler")
 
 
-def numpy_engine_of(*models: Transformer, prepared: Callable[..., Any] = prepare) -> NumPyEngine:
+def numpy_engine_of(*models: Transformer, prepared: Callable[..., Any] = prepare_inference) -> NumPyEngine:
     return NumPyEngine([prepared(model.settings, get_weights(model)) for model in models], _Tokenizer())  # type: ignore[arg-type]
 
 
@@ -156,7 +156,7 @@ def test_answers_and_scores_are_those_of_pytorch(shape: str) -> None:
         pairs = [(source, [BOS, *with_eos(answers[0])]) for source, answers in zip(sources, expected, strict=True)]
         pairs.append((sources[0], [BOS]))
         scores = theirs.score(pairs)
-        for prepared in (prepare, in_numpy):
+        for prepared in (prepare_inference, in_numpy):
             ours = numpy_engine_of(*models, prepared=prepared)
             assert all(map(alike, search(ours, sources, decoding, 8, forced), expected))
             for one, other in zip(ours.score(pairs), scores, strict=True):
