@@ -27,7 +27,7 @@ def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[S
     return load_models({"one": model_path, "other": other}, example="gfe", device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(models: list[Served]) -> Iterator[TestClient]:
     with TestClient(create_app(*models), "http://127.0.0.1") as found:
         yield found

@@ -109,6 +109,8 @@ def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: A
     window.settle()
     said = f"the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})"
     assert f"after layer {layer + 1} of 2: {said}" in words(window)
+    logit = surprised.array("logits")[row, surprised.tokens.target_out[row].id]
+    assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
     other = (row + 1) % len(surprised.tokens.target_out)
     window.press(f"row-{other}")
     window.press("story-back")
@@ -260,16 +262,6 @@ def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised
     assert struct.unpack(">II", Path(download.value.path()).read_bytes()[16:24]) == (1200, 630)
 
 
-def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:
-    window.open(surprised, "story")
-    assert "of its weight on" in why(window)
-    window.page.click(".story button:text-is('the cross-attention')")
-    window.page.wait_for_selector(".story-words:has-text('cannot read the source')")
-    assert "of its weight on" not in why(window)
-    assert window.page.locator(".strand[data-line$='cross']").count() == 0
-    assert window.page.locator(".strand[data-line$='self']").count() > 0
-
-
 def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for name in [name for name in document["predictions"] if ".lens." in name]:
@@ -322,24 +314,30 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     assert window.run(f"return {ANSWER}") == answer
 
 
-def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: Any, trace: Trace) -> None:
-    window.open(trace, "story")
-    window.press("why")
+def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: Any, surprised: Trace) -> None:
+    window.open(surprised, "story")
+    assert "of its weight on" in why(window)
     off = [f"attention decoder.{layer}.cross off" for layer in (0, 1)]
-    expected = explain(case.model, trace.text, edits=off, num_beams=3).search.beam.answers[0].text
-    for edits, text in ((off, expected), (["positions off"], None)):
-        window.press(f"without-{edits[0]}")
-        window.page.wait_for_selector(f"[data-key='without-{edits[0]}'][aria-pressed='true']")
-        window.settle()
-        if text is not None:
-            assert text == trace.translation or text in words(window)
-            assert window.page.locator(".token.changed").count() == 0  # a shorter answer: nothing is added
-    window.press("without-positions off")
-    window.page.wait_for_selector("[data-key='without-positions off'][aria-pressed='false']")
+    expected = explain(case.model, surprised.text, edits=off, num_beams=3).search.beam.answers[0].text
+    window.press(f"without-{off[0]}")
+    window.page.wait_for_selector(".story-words:has-text('cannot read the source')")
+    window.settle()
+    assert expected == surprised.translation or expected in words(window)
+    assert "of its weight on" not in why(window)
+    assert window.page.locator(".strand[data-line$='cross']").count() == 0
+    assert window.page.locator(".strand[data-line$='self']").count() > 0
+    for pressed in ("true", "false"):
+        window.press("without-positions off")
+        window.page.wait_for_selector(f"[data-key='without-positions off'][aria-pressed='{pressed}']")
     assert "Without the" not in words(window)
 
 
-def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any) -> None:
+def test_the_story_is_told_of_one_layer_and_post_norm_and_without_weights_and_evidence(window: Any, case: Any) -> None:
+    window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
+    assert "Its decoder has one layer" in why(window)
+    for at in range(N_QUESTIONS + 1):
+        window.press(f"question-{at}")
+        assert words(window)
     small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
     window.open(small, "story")
     assert "does not include the weights of the model" in window.text(".story")
@@ -349,14 +347,6 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
     window.press("question-4")
     assert "does not include the weights" in words(window)
     assert window.page.locator(".story figure").count() >= 1
-
-
-def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any) -> None:
-    window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
-    assert "Its decoder has one layer" in why(window)
-    for at in range(N_QUESTIONS + 1):
-        window.press(f"question-{at}")
-        assert words(window)
 
 
 @pytest.mark.medium
@@ -391,12 +381,6 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     assert {(name, head) for name, head, _ in found} == set(falls)
     for name, head, given in found:
         assert given == pytest.approx(falls[name, head].tolist(), abs=2e-4)
-
-
-def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?question=5&row=1")
-    logit = trace.array("logits")[1, trace.tokens.target_out[1].id]
-    assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
 
 
 def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: Trace) -> None:
