@@ -1,62 +1,107 @@
-"""Zero configuration against what it chooses from: exact match on test rows of made tables, with seconds.
+"""Zero configuration on many tables: exact match on test rows in %, its standard error, steps and seconds.
 
-Each table is trained by the default command, and by each candidate of its race alone, with the settings that the race
-would have given it. `--kinds` are those of `benchmarks/tables.py`; those of KEPT_ASIDE chose no rule. A standard error
-is that of the default on its test rows.
+A table is a kind of `benchmarks/tables.py` and its number of rows (`products:3000`; KEPT_ASIDE chose no rule), or one
+of `--data` (`inflection/mlt`, `g2p/fre`): NAME_train.tsv, NAME_dev.tsv and NAME_test.tsv, without a header. It is
+trained by the default command for each seed, and with `--alone` by each candidate of its race with the settings that
+the race would have given it; the winner is what the default became, and is not trained again. A test row is scored by
+itself. A run that is complete is kept, so that the command can be repeated after a stop.
 """
 
 from __future__ import annotations
 
+import json
 import math
-import shutil
+import statistics
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from benchmarks.report import options, rows_of, signature
 from benchmarks.tables import MAKERS, table
-from glassformer.data.pairs import Pair
-from glassformer.evaluation.metrics import exact_matches
+from glassformer import Translator
+from glassformer.evaluation.evaluate import evaluate
 from glassformer.planning.plan import plan
-from glassformer.training.loop import Run
 from glassformer.training.train import train
 
 OUT = Path(__file__).parent / ".cache" / "defaults"
 N_VALID = N_TEST = 500
+NO_HEADER = {"data.header": "no"}
+COLUMNS = {"inflection": NO_HEADER | {"data.source": 0, "data.target": 1, "data.features": ("2",)}, "g2p": NO_HEADER}
 
 
-def measure(run: Run, test: Sequence[Pair]) -> tuple[float, float]:
-    """Train, and return the fraction of test answers that are right, and the seconds of the training."""
-    begun = time.monotonic()
-    translator = run.finish()
-    seconds = time.monotonic() - begun
-    answers = [answer.text for answer in translator.translate([source for source, _ in test])]
-    return float(exact_matches(answers, [target for _, target in test]).mean()), seconds
+class Score(NamedTuple):
+    """Exact match on the test rows in %, the number of rows, steps and seconds of the training."""
+
+    right: float
+    rows: int
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        error = 100 * math.sqrt(max(self.right / 100 * (1 - self.right / 100), 1 / self.rows) / self.rows)
+        return f"{self.right:.1f} ± {error:.1f} ({self.steps:,}; {self.seconds:.0f} s)"
 
 
-def compare(kind: str, n_rows: int, out: Path) -> list[str]:
-    """Return a row: the default, its standard error, and the best of its candidates alone."""
-    rows = table(kind, n_rows + N_VALID + N_TEST)
-    pairs, valid, test = rows[:n_rows], rows[n_rows : n_rows + N_VALID], rows[-N_TEST:]
-    shutil.rmtree(out, ignore_errors=True)
-    right, seconds = measure(train(pairs, out=out / "default", valid=valid), test)
-    error = math.sqrt(max(right * (1 - right), 1 / N_TEST) / N_TEST)
-    cells = [f"{kind}, {n_rows:,}", f"{100 * right:.1f} ± {100 * error:.1f}", f"{seconds:.0f}"]
-    for candidate, planned in plan(pairs, out / "plan", valid=valid).candidates:
-        alone, seconds = measure(train(pairs, planned.settings, out / str(candidate), valid=valid), test)
-        cells.append(f"{candidate}: {100 * alone:.1f} ({seconds:.0f} s)")
+def files(name: str, data: Path | None, out: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Return the rows to train on, held-out rows and test rows of a table, and how their columns are read."""
+    folder, _, language = name.partition("/")
+    if language:
+        if data is None:
+            raise SystemExit(f"{name}: where is it? --data DIRECTORY")
+        return [data / folder / f"{language}_{part}.tsv" for part in ("train", "dev", "test")], COLUMNS[folder]
+    kind, _, n_rows = name.partition(":")
+    rows = table(kind, int(n_rows) + N_VALID + N_TEST)
+    parts = {"train": rows[: int(n_rows)], "dev": rows[int(n_rows) : -N_TEST], "test": rows[-N_TEST:]}
+    out.mkdir(parents=True, exist_ok=True)
+    for part, pairs in parts.items():
+        (out / f"{part}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    return [out / f"{part}.tsv" for part in parts], NO_HEADER
+
+
+def measure(out: Path, given: list[Path], **chosen: Any) -> Score:
+    """Train, unless that is done, and score the test rows."""
+    kept = out.with_suffix(".json")
+    if not kept.exists():
+        begun = time.monotonic()
+        run = train(given[0], out=out, valid=given[1], overwrite=True, **chosen)
+        report = evaluate(run.finish(), given[2], group=False)  # type: ignore[union-attr]
+        measured = report.metrics["exact_match"]
+        score = Score(100 * measured.value, report.rows_scored, run.position.step, time.monotonic() - begun)
+        kept.write_text(json.dumps(score), encoding="utf-8")
+    return Score(*json.loads(kept.read_text(encoding="utf-8")))
+
+
+def compare(name: str, data: Path | None, out: Path, seed: int, *, alone: bool) -> list[Score | str]:
+    """Return the score of the default, and a cell for each candidate alone."""
+    given, columns = files(name, data, out)
+    overrides = columns | {"training.seed": seed}
+    cells: list[Score | str] = [measure(out / f"default-{seed}", given, overrides=overrides)]
+    if alone:
+        became = Translator.load(out / f"default-{seed}").model_file.settings
+        candidates = plan(given[0], out / "plan", valid=given[1], overrides=overrides).candidates
+        for candidate, planned in candidates:
+            kept = out / f"{candidate}-{seed}".replace(" ", "-")
+            is_winner = planned.settings == became
+            cell = cells[0] if is_winner else measure(kept, given, settings=planned.settings)
+            cells.append(f"{candidate}: {'the winner' if is_winner else cell}")
     return cells
 
 
 def main(program: str) -> None:
     parser = options(program, __doc__)
-    parser.add_argument("--kinds", default=",".join(MAKERS))
-    parser.add_argument("--rows", type=int, default=3_000)
+    parser.add_argument("tables", nargs="*", default=[f"{kind}:1000" for kind in MAKERS])
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
-    columns = ["table", "default, %", "s", "candidates alone", ""]
-    rows = []
-    for kind in given.kinds.split(","):
-        rows.append(compare(kind, given.rows, given.out / kind))
-        print(" | ".join(rows[-1]), flush=True)
-    print(rows_of(columns, rows), signature(1), sep="")
+    rows, scores = [], []
+    for seed in given.seeds:
+        for name in given.tables:
+            out = given.out / name.replace("/", "-").replace(":", "-")
+            default, *others = compare(name, given.data, out, seed, alone=given.alone)
+            rows.append([f"{name}, seed {seed}", *map(str, (default, *others))])
+            scores.append(default.right)  # type: ignore[union-attr]
+            print(" | ".join(rows[-1]), flush=True)
+    rows.append(["mean", f"{statistics.mean(scores):.2f}"])
+    print(rows_of(["table", "default (steps; seconds)", "candidates alone", ""], rows), signature(1), sep="")

@@ -5,6 +5,7 @@ Each maker returns a source and its target. Sources have abbreviations, and lack
 
 from __future__ import annotations
 
+import calendar
 import random
 from collections.abc import Callable
 
@@ -16,37 +17,9 @@ PARTS = {"washer": "wshr", "bolt": "blt", "screw": "scr", "nut": "nut", "rivet":
 STREETS = {"Street": "st", "Avenue": "ave", "Road": "rd", "Boulevard": "blvd", "Lane": "ln", "Drive": "dr"}
 CITIES = {"Springfield": "IL", "Portland": "OR", "Austin": "TX", "Salem": "MA", "Madison": "WI", "Fairview": "NJ"}
 UNITS = {"kilogram": "kg", "gram": "g", "liter": "l", "milliliter": "ml", "meter": "m", "inch": "in", "foot": "ft"}
-FIRST_NAMES = (
-    "Anna",
-    "Carla",
-    "Elena",
-    "Goran",
-    "Ivan",
-    "Karl",
-    "Maria",
-    "Olga",
-    "Rosa",
-    "Tomas",
-    "Vera",
-    "Xenia",
-    "Bruno",
-)
-LAST_NAMES = (
-    "Berg",
-    "Demir",
-    "Fischer",
-    "Horvat",
-    "Jansen",
-    "Lopez",
-    "Novak",
-    "Peters",
-    "Silva",
-    "Ueda",
-    "Weber",
-    "Costa",
-)
-MONTHS = ("January", "February", "March", "April", "May", "June", "July")
-MONTHS += ("August", "September", "October", "November", "December")
+FIRST_NAMES = ("Anna", "Carla", "Elena", "Goran", "Ivan", "Karl", "Maria", "Olga", "Rosa", "Tomas", "Vera", "Xenia")
+LAST_NAMES = ("Berg", "Costa", "Demir", "Fischer", "Horvat", "Jansen", "Lopez", "Novak", "Peters", "Silva", "Weber")
+MONTHS = calendar.month_name[1:]
 ROOMS = ("kitchen", "hall", "bedroom", "office", "garage", "living room", "bath")
 DEVICES = ("light", "fan", "heater", "lock", "camera", "blind")
 

@@ -28,7 +28,7 @@ from types import CodeType, ModuleType
 from typing import Any, get_args
 
 import jaxtyping
-from beartype import BeartypeConf, beartype
+from beartype import BeartypeConf
 from beartype.door import die_if_unbearable
 
 KINDS = ("Bool", "Float", "Int")
@@ -36,9 +36,7 @@ DECORATOR = "check_shapes"
 
 _names_a_shape = re.compile(rf"\b({'|'.join(KINDS)})\[")
 _CONFIGURATION = BeartypeConf(violation_type=jaxtyping.TypeCheckError, is_color=False)
-_check_call = beartype(conf=_CONFIGURATION)
 _WITHOUT_SHAPE = frozenset((bool, float, int, type(None)))
-_NOT_GIVEN = type("NotGiven", (), {})  # an argument that has its default
 _without_shapes: set[CodeType] = set()  # functions inside functions are decorated at each call of the outer one
 
 
@@ -55,30 +53,26 @@ def check_shapes(decorated: Any) -> Any:
     if not decorated.__annotations__:
         _without_shapes.add(decorated.__code__)
         return decorated
-    checked, hints = _check_call(decorated), decorated.__annotations__
-    code = decorated.__code__
+    hints, code = decorated.__annotations__, decorated.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    places = [(at, name) for at, name in enumerate(names) if name in hints]
-    right: dict[object, set[object]] = {}  # the results that were right for arguments that are alike
-    returns = "return" in hints
+    right: set[object] = set()  # kinds of arguments, and with them of results
+
+    def check(values: dict[str, Any]) -> None:
+        with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
+            for name, value in values.items():
+                die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"Shape of {name}: ")
 
     @functools.wraps(decorated)
     def call(*args: Any, **options: Any) -> Any:
-        n = len(args)
-        alike = tuple([_kind(args[at] if at < n else options.get(name, _NOT_GIVEN)) for at, name in places])
-        if (seen := right.get(alike)) is None:
-            with jaxtyping.jaxtyped("context"):  # an axis has one size in one call
-                result = checked(*args, **options)
-            right[alike] = {_kind(result)}
-            return result
+        given = {name: value for name, value in (*zip(names, args, strict=False), *options.items()) if name in hints}
+        alike = (*given, *map(_kind, given.values()))
+        if alike not in right:
+            check(given)
+            right.add(alike)
         result = decorated(*args, **options)
-        if returns and (kind := _kind(result)) not in seen:
-            given = {name: args[at] for at, name in places if at < n}
-            given |= {name: options[name] for _, name in places if name in options}
-            with jaxtyping.jaxtyped("context"):
-                for name, value in (given | {"return": result}).items():
-                    die_if_unbearable(value, hints[name], conf=_CONFIGURATION, exception_prefix=f"{name} ")
-            seen.add(kind)
+        if "return" in hints and (both := (alike, _kind(result))) not in right:
+            check(given | {"return": result})
+            right.add(both)
         return result
 
     return call

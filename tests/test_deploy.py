@@ -42,7 +42,7 @@ def unknown_options(names: set[str]) -> set[str]:
     return names - {f"GLASSFORMER_{parameter.name.upper()}" for parameter in serve.params}
 
 
-def test_the_image_runs_serve_with_options_that_exist_and_not_as_root() -> None:
+def test_the_image_runs_serve_with_options_that_exist_not_as_root_and_without_torch() -> None:
     last = dict(instructions())
     assert json.loads(last["ENTRYPOINT"]) == ["glassformer", "serve"]
     options = dict(word.split("=") for word in last["ENV"].split())
@@ -50,6 +50,8 @@ def test_the_image_runs_serve_with_options_that_exist_and_not_as_root() -> None:
     assert not unknown_options(options.keys())
     assert all(int(part) > 0 for part in last["USER"].split(":"))
     assert last["EXPOSE"] == "8000"
+    installed = [words for name, words in instructions() if name == "RUN" and "pip install" in words]
+    assert [re.findall(r"pip install \S+ \S+ (.+?)\s+&&", words) for words in installed] == [['".[server]"']]
 
 
 def test_the_image_is_made_of_files_that_exist_and_that_the_context_has() -> None:
@@ -59,20 +61,6 @@ def test_the_image_is_made_of_files_that_exist_and_that_the_context_has() -> Non
     copied = [word for words in lines for word in words.split()[:-1]]
     assert set(copied) == {line[1:] for line in ignored if line.startswith("!")}
     assert all((ROOT / name).exists() for name in copied)
-
-
-def test_the_image_has_the_server_and_no_torch() -> None:
-    installed = [words for name, words in instructions() if name == "RUN" and "pip install" in words]
-    assert [re.findall(r"pip install \S+ \S+ (.+?)\s+&&", words) for words in installed] == [['".[server]"']]
-
-
-def test_the_pod_runs_serve_with_options_that_exist(resources: dict[str, Any], pod: dict[str, Any]) -> None:
-    (container,) = pod["containers"]
-    options = resources["ConfigMap"]["data"]
-    assert options["GLASSFORMER_MODELS"] == "dates=/models/dates"
-    assert not unknown_options(options.keys())
-    assert pod["enableServiceLinks"] is False, "else GLASSFORMER_PORT is the address of the service"
-    assert container["image"] == f"glassformer:{version('glassformer')}"
 
 
 def test_the_pod_has_no_rights_that_it_does_not_need(pod: dict[str, Any]) -> None:
@@ -102,7 +90,14 @@ def test_probes_look_at_the_server_and_the_pod_has_time_to_finish(
     assert pod["terminationGracePeriodSeconds"] > sleep + DRAIN_SECONDS
 
 
-def test_every_name_that_the_example_refers_to_is_in_it(resources: dict[str, Any], pod: dict[str, Any]) -> None:
+def test_every_name_and_option_that_the_example_refers_to_exists(
+    resources: dict[str, Any], pod: dict[str, Any]
+) -> None:
+    options = resources["ConfigMap"]["data"]
+    assert options["GLASSFORMER_MODELS"] == "dates=/models/dates"
+    assert not unknown_options(options.keys())
+    assert pod["enableServiceLinks"] is False, "else GLASSFORMER_PORT is the address of the service"
+    assert pod["containers"][0]["image"] == f"glassformer:{version('glassformer')}"
     deployment = resources["Deployment"]["spec"]
     labels = deployment["template"]["metadata"]["labels"]
     assert labels == deployment["selector"]["matchLabels"] == resources["Service"]["spec"]["selector"]

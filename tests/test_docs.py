@@ -95,14 +95,9 @@ def run_line(line: str) -> None:
     assert answer.code in (0, EXIT_FINDINGS), (line, answer.err)  # such a model learns nothing
 
 
-GUIDES = ["docs/guides/g2p.md", "docs/guides/translation.md"]
+GUIDES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md"))
 AFTER_DEMO = ["README.md", "docs/quick-start.md"]
 PAGES = [*AFTER_DEMO, "docs/before-training.md", "docs/resume.md", "docs/inputs.md", *GUIDES]
-
-
-def test_every_guide_is_run() -> None:
-    guides = {str(path.relative_to(ROOT)) for path in (ROOT / "docs/guides").glob("*.md")}
-    assert guides == {*GUIDES}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -108,7 +108,6 @@ def test_an_unknown_name_anywhere_in_a_recipe_is_found(recipe, name, hint):
     [
         (ModelSettings, "d_model", "wide", "a valid integer"),
         (ModelSettings, "dropout", 1.0, "less than 1"),
-        (ModelSettings, "position_base", math.inf, "finite"),
         (TrainingSettings, "learning_rate", math.nan, "finite"),
         (TrainingSettings, "learning_rate", 0, "greater than 0"),
         (TrainingSettings, "seed", -1, "greater than or equal to 0"),
@@ -118,11 +117,8 @@ def test_an_unknown_name_anywhere_in_a_recipe_is_found(recipe, name, hint):
         (DataSettings, "source", "a\udcff", "valid UTF-8"),
         (DataSettings, "target", 2**53, "fewer digits"),
         (ModelSettings, "d_model", 2**20 + 1, "less than or equal to 1048576"),
-        (ModelSettings, "n_encoder_layers", 1001, "less than or equal to 1000"),
         (SideSettings, "vocabulary_size", 10**7 + 1, "less than or equal to 10000000"),
         (TrainingSettings, "keep_snapshots", 61, "less than or equal to 60"),
-        (DecodingSettings, "num_beams", 10_001, "less than or equal to 10000"),
-        (DecodingSettings, "num_return_sequences", 100_001, "less than or equal to 100000"),
         (DecodingSettings, "max_new_tokens", 10**6 + 1, "less than or equal to 1000000"),
     ],
 )
@@ -168,14 +164,11 @@ def test_settings_that_fit_together_are_accepted():
     ids=["number", "digits", "text", "list", "long list", "dict"],
 )
 @pytest.mark.parametrize("name", ["steps", "learning_rate", "schedule"])
-def test_a_value_of_any_length_is_refused_in_a_few_words(name, value):
+def test_a_value_or_name_of_any_length_is_refused_in_a_few_words(name, value):
     with pytest.raises(SettingsError) as caught:
         TrainingSettings(**{name: value})
     assert caught.value.what == f"the setting 'training.{name}' cannot take this value"
     assert len(caught.value.got) <= 100
-
-
-def test_a_name_of_any_length_is_refused_in_a_few_words():
     for refuse in (lambda: TrainingSettings(**{"x" * 9999: 1}), lambda: parse_assignments(["y" * 9999 + "=1"])):
         with pytest.raises(SettingsError, match="there is no setting") as caught:
             refuse()
@@ -199,8 +192,7 @@ def test_a_later_layer_wins_and_leaves_its_neighbours_alone():
     ("assignment", "value"),
     [
         ("training.steps=500", {"training": {"steps": 500}}),
-        ("training.steps = 500", {"training": {"steps": 500}}),
-        ("training.steps=1_000", {"training": {"steps": 1000}}),
+        ("training.steps = 1_000", {"training": {"steps": 1000}}),
         ("training.learning_rate=3e-4", {"training": {"learning_rate": 3e-4}}),
         ("tokens.shared=false", {"tokens": {"shared": False}}),
         ("tokens.source.kind=words", {"tokens": {"source": {"kind": "words"}}}),

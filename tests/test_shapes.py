@@ -37,9 +37,9 @@ def test_a_call_with_the_right_shapes_gives_its_result(arguments: dict[str, Any]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": torch.ones(3)}, "parameter x="),
-        ({"x": torch.ones(2, 3, dtype=torch.long)}, "parameter x="),
-        ({"x": torch.ones(2, 3), "more": (torch.tensor([1, 2, 3]), "")}, "parameter more="),
+        ({"x": torch.ones(3)}, "of x: "),
+        ({"x": torch.ones(2, 3, dtype=torch.long)}, "of x: "),
+        ({"x": torch.ones(2, 3), "more": (torch.tensor([1, 2, 3]), "")}, "of more: "),
         ({"x": torch.ones(2, 3), "skip": True}, "return"),
     ],
     ids=["axes", "numbers", "an axis of two sizes in a part of an argument", "result"],
@@ -57,7 +57,7 @@ def test_a_result_is_checked_where_it_is_another_than_in_the_call_before() -> No
             call(x, skip=True)
     assert [call(torch.ones(2, length)).shape[0] for length in (1, 5)] == [1, 5]
     for wrong in (torch.ones(3), torch.ones(2, 3, dtype=torch.long), "no tensor"):
-        with pytest.raises(TypeCheckError, match="parameter x="):
+        with pytest.raises(TypeCheckError, match="of x: "):
             call(wrong)
 
 
@@ -69,5 +69,5 @@ def test_a_function_without_a_shape_stays_as_it_is() -> None:
 
 
 def test_the_fields_of_a_dataclass_are_checked() -> None:
-    with pytest.raises(TypeCheckError, match="parameter memory_mask="):
+    with pytest.raises(TypeCheckError, match="of memory_mask: "):
         torch_cached.TorchCache([], torch.ones(2), [])

@@ -117,9 +117,13 @@ def without(names: dict[str, Path]) -> dict[str, Done]:
     return run((*READS, *USES, *TRAINS, EXPLAIN, *EXPORTS.values()), names)
 
 
-@pytest.mark.parametrize("command", READS)
-def test_tables_and_models_are_read_without_torch(command, without):
-    assert (without[command].code, "Traceback" in without[command].err) == (0, False), without[command].err
+def test_tables_and_models_are_read_without_torch_and_what_trains_says_in_one_message_that_it_is_missing(without):
+    for command in READS:
+        assert (without[command].code, "Traceback" in without[command].err) == (0, False), without[command].err
+    for command in TRAINS:
+        message = f"error: glassformer {command.split()[0]} needs the package 'torch', which is not installed\n"
+        expected = (1, "", message + "  next: pip install '.[train]' in the folder that has pyproject.toml\n")
+        assert without[command][:3] == expected
 
 
 def test_a_model_gives_the_same_answers_with_and_without_torch(without, names):
@@ -159,13 +163,6 @@ def test_a_model_is_exported_and_checked_without_torch(form, without, names):
         pytest.skip("Node is not here")
     assert without[EXPORTS[form]].code == 0, without[EXPORTS[form]].err
     assert (names["folder"] / form / "check.json").is_file()
-
-
-@pytest.mark.parametrize("command", TRAINS)
-def test_what_trains_says_in_one_message_that_torch_is_missing(command, without):
-    message = f"error: glassformer {command.split()[0]} needs the package 'torch', which is not installed\n"
-    expected = (1, "", message + "  next: pip install '.[train]' in the folder that has pyproject.toml\n")
-    assert without[command][:3] == expected
 
 
 def test_a_model_is_served_without_torch_and_names_of_python_that_need_it_say_so(names):

@@ -21,16 +21,14 @@ SECONDS_IN_ALL = 900  # for a case that waits forever; other programs may have t
 TIME_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 MORE_MEMORY = 2 * 2**30  # bytes that a child may map in addition: what is above is an error, not a full machine
 RIGHT, REFUSED, WRONG = "right", "refused", "wrong"
-UNCHANGED = -1  # the number of the case that changes nothing
 
 
 class Outcome(NamedTuple):
-    """How a case ended: RIGHT, REFUSED with the error, or WRONG with a description. `memory` is the peak, in bytes."""
+    """How a case ended: RIGHT, REFUSED with the error, or WRONG with a description."""
 
     number: int
     kind: str
     text: str
-    memory: int
 
 
 def run_cases(work: Callable[[int], str | None], numbers: Sequence[int]) -> list[Outcome]:
@@ -52,7 +50,7 @@ def run_cases(work: Callable[[int], str | None], numbers: Sequence[int]) -> list
         status = os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
         if len(found) < len(numbers):
             why = "it took too long" if -status in TIME_LIMITS else f"the child ended with {status}"
-            found.append(Outcome(numbers[len(found)], WRONG, why, 0))
+            found.append(Outcome(numbers[len(found)], WRONG, why))
     return found
 
 
@@ -61,40 +59,24 @@ def _child(work: Callable[[int], str | None], numbers: Sequence[int], writing: i
         torch.set_num_threads(1)
         for limit in TIME_LIMITS:
             signal.signal(limit, signal.SIG_DFL)
-        most = _pages(0) + MORE_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        _outcome(work, UNCHANGED)  # what the first case loads, later ones have in memory already
+        mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + MORE_MEMORY,) * 2)
         for number in numbers:
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
             signal.alarm(SECONDS_IN_ALL)
-            kind, text, memory = _outcome(work, number)
-            os.write(writing, (json.dumps([number, kind, text, memory]) + "\n").encode())
+            os.write(writing, (json.dumps([number, *_outcome(work, number)]) + "\n").encode())
     finally:
         os._exit(0)
 
 
-def _outcome(work: Callable[[int], str | None], number: int) -> tuple[str, str, int]:
-    before = _pages(1)
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins again
+def _outcome(work: Callable[[int], str | None], number: int) -> tuple[str, str]:
     try:
         wrong = work(number)
-        kind, text = (RIGHT, "") if wrong is None else (WRONG, wrong)
+        return (RIGHT, "") if wrong is None else (WRONG, wrong)
     except GlassformerError as error:
-        kind, text = REFUSED, str(error)
+        return REFUSED, str(error)
     except BaseException:  # what else comes out of it is what the test looks for
-        kind, text = WRONG, traceback.format_exc()
-    return kind, text, _peak() - before
-
-
-def _pages(column: int) -> int:
-    """Return the bytes that this process has mapped (0) or has in memory (1)."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[column]) * resource.getpagesize()
-
-
-def _peak() -> int:
-    """Return the maximum of the bytes in memory since the last reset."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+        return WRONG, traceback.format_exc()
 
 
 def check(outcomes: Sequence[Outcome]) -> Counter[str]:

@@ -24,7 +24,7 @@ SETTINGS = tiny.settings(
     model={"d_model": 16, "d_ff": 16},
     training={
         "batch_tokens": 200,
-        "steps": 24,
+        "steps": 16,
         "validate_every": 4,
         "validate_rows": 4,
         "average_last": 3,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +15,7 @@ import torch
 from glassformer.errors import GlassformerError, ModelFileError, RunError, SettingsError
 from glassformer.storage import container
 from glassformer.storage.modelfile import ModelFile
-from glassformer.training import Saved
-from glassformer.training.train import train
-from tests.chaos.conftest import PAIRS, SETTINGS, digest, one_thread, train_here
+from tests.chaos.conftest import digest, train_here
 
 LONG = pytest.mark.slow
 
@@ -41,8 +38,7 @@ def fault_at(moment: int, kind: str, patch: pytest.MonkeyPatch) -> list[int]:
                 return real(*arguments, **options)
             if kind in ("short", "torn"):
                 half(real, *arguments, **options)
-            number = errno.EIO if kind == "EIO" else errno.ENOSPC
-            raise Killed if kind == "torn" else OSError(number, os.strerror(number))
+            raise Killed if kind == "torn" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         patch.setattr(module, name, call)
 
@@ -83,15 +79,15 @@ def attempt(out: Path, *, from_start: bool) -> GlassformerError | None:
     ("every", "kind"),
     [
         (47, "ENOSPC"),
-        (97, "torn"),
-        *(pytest.param(47, kind, marks=LONG) for kind in ("EIO", "short")),
-        *(pytest.param(1, kind, marks=LONG) for kind in ("ENOSPC", "EIO", "short", "torn")),
+        (53, "torn"),
+        pytest.param(47, "short", marks=LONG),
+        *(pytest.param(1, kind, marks=LONG) for kind in ("ENOSPC", "short", "torn")),
     ],
 )
 def test_after_a_fault_at_any_write_the_run_is_whole_or_the_error_names_the_file(
     tmp_path: Path, undisturbed: tuple[str, float], kind: str, every: int
 ) -> None:
-    """Slow: every write, and two of the four faults; fast: an error at one write of 47, a torn file at one of 97."""
+    """Slow: every write, and one of the three faults; fast: an error at one write of 47, a torn file at one of 53."""
     torch.set_num_threads(1)
     expected, _ = undisturbed
     moment, n_writes = 0, 10**9
@@ -122,14 +118,3 @@ def check(error: GlassformerError, out: Path) -> None:
     assert isinstance(error, RunError | ModelFileError | SettingsError)
     assert str(out) in str(error)
     assert error.hint
-
-
-def test_a_run_whose_folder_is_removed_stops_and_does_not_write_a_new_one(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with one_thread(), pytest.raises(RunError, match="the run directory was moved or removed") as caught:  # noqa: PT012
-        for event in train(PAIRS, SETTINGS, out, device="cpu"):
-            if isinstance(event, Saved) and event.step == 8:
-                shutil.rmtree(out)
-    assert caught.value.where == str(out)
-    assert "if it was moved" in str(caught.value.hint)
-    assert not out.exists()

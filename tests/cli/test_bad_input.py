@@ -24,14 +24,60 @@ def assert_is_for_people(answer, code: int, *parts: str) -> None:
         assert part in answer.err
 
 
-# Tables
+# Training
 
 
-@pytest.mark.parametrize("option", ["--valid", "--test"])
-def test_a_further_table_is_read_before_anything_is_written(tmp_path, call, table, option):
-    answer = call("train", table, "--out", tmp_path / "run", option, tmp_path / "no.csv")
-    assert_is_for_people(answer, 1, "there is no such file", "no.csv")
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--valid", "no.csv"], 1, "there is no such file\n  where: no.csv"),
+        (["--test", "no.csv"], 1, "there is no such file\n  where: no.csv"),
+        (["--device", "cuda:99"], 1, "device 'cuda:99' is not available"),
+        (["--precision", "bfloat61"], 2, "did you mean 'bfloat16'?"),
+        (["--set", "training.max_minutes", "3"], 2, "  next: --set training.max_minutes=3\n"),
+        (["--set", "training.max_minutes", "--resume"], 2, "--set training.max_minutes=VALUE\n"),
+        (["--set", "max_minutes=3"], 2, "  next: --set training.max_minutes=3\n"),
+        (["--set", "lr=3"], 2, "training.learning_rate\n"),
+        (["--steps", "100"], 2, "there is no option --steps; it is a setting\n  next: --set training.steps=100\n"),
+        (["--drop-out=0.1"], 2, "No such option"),
+        (["--dropout=0.1"], 2, "; it is a setting\n  next: --set model.dropout=0.1\n"),
+        (["--lr", "0.1"], 2, "; it is a setting\n  next: --set training.learning_rate=VALUE\n"),
+        (["--epochs", "5"], 2, "; it is a setting\n  next: --set training.steps=VALUE\n"),
+        (["--num-layers", "2"], 2, "--set model.n_encoder_layers=VALUE or --set model.n_decoder_layers=VALUE\n"),
+    ],
+)
+def test_what_training_cannot_take_is_refused_before_anything_is_written(tmp_path, call, table, words, code, said):
+    assert_is_for_people(call("train", table, "--out", tmp_path / "run", *words), code, said)
     assert not (tmp_path / "run").exists()
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("translate {table} {run}", 2, "glassformer translate {run} {table}\n"),
+        ("evaluate {table} {run}", 2, "glassformer evaluate {run} {table}\n"),
+        ("score {table} {run}", 2, "the arguments are in the wrong order"),
+        ("explain {table} {run}", 2, "glassformer explain {run} {table}\n"),
+        ("tokens 1969 {run}", 2, "glassformer tokens {run} 1969\n"),
+        ("explain {run} {table}", 2, "glassformer explain {run} TEXT"),
+        ("tokens {run} {table}", 2, "glassformer tokens {run} TEXT"),
+        ("info {table}", 1, "this is not a model"),
+        ("translate {run}s x", 1, "did you mean {run}?"),
+        ("evaluate {run} {folder}/daets.csv", 1, "did you mean 'dates.csv'?"),
+        ("train", 2, "Missing argument 'TABLE'"),
+        ("translaet", 2, "No such command 'translaet'"),
+        ("translate m --bean 3", 2, "--beam"),
+        ("tokens m x --side left", 2, "target"),
+    ],
+)
+def test_words_that_are_confused_say_what_to_write(call, run, few, words, code, said):
+    places = {"run": run, "table": few, "folder": few.parent}
+    answer = call(*words.format(**places).split())
+    assert_is_for_people(answer, code, said.format(**places))
+    assert answer.out == ""
 
 
 @pytest.mark.parametrize(
@@ -57,62 +103,7 @@ def test_a_table_whose_header_is_not_seen_is_translated_with_a_warning(tmp_path,
     assert "--header" not in call("translate", run, table, "--column", "0", "--no-header").err
 
 
-# Arguments
-
-
-@pytest.mark.parametrize(
-    "words", ["translate INPUT RUN", "evaluate INPUT RUN", "score INPUT RUN", "explain INPUT RUN", "tokens 1969 RUN"]
-)
-def test_arguments_in_the_wrong_order_say_what_to_write(call, run, few, words):
-    verb, first, second = words.replace("INPUT", str(few)).replace("RUN", str(run)).split()
-    answer = call(verb, first, second)
-    assert_is_for_people(answer, 2, "the arguments are in the wrong order", f"glassformer {verb} {second} {first}\n")
-
-
-def test_the_name_of_a_model_with_a_slip_says_which_is_near(call, run):
-    answer = call("translate", run.parent / "rum", "x y")
-    assert_is_for_people(answer, 1, "the model does not exist", f"did you mean {run}?")
-
-
-@pytest.mark.parametrize(
-    ("words", "next_words"),
-    [
-        (["--set", "training.max_minutes", "3"], "--set training.max_minutes=3\n"),
-        (["--set", "training.max_minutes", "--resume"], "--set training.max_minutes=VALUE\n"),
-        (["--set", "max_minutes=3"], "--set training.max_minutes=3\n"),
-        (["--set", "lr=3"], "training.learning_rate\n"),
-    ],
-)
-def test_a_setting_that_cannot_be_read_says_what_to_write(call, table, tmp_path, words, next_words):
-    answer = call("train", table, "--out", tmp_path / "run", *words)
-    assert_is_for_people(answer, 2, f"  next: {next_words}" if "=3" in next_words else next_words)
-
-
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        (["--steps", "100"], "--set training.steps=100"),
-        (["--drop-out=0.1"], None),
-        (["--dropout=0.1"], "--set model.dropout=0.1"),
-        (["--lr", "0.1"], "--set training.learning_rate=VALUE"),
-        (["--epochs", "5"], "--set training.steps=VALUE"),
-        (["--num-layers", "2"], "--set model.n_encoder_layers=VALUE or --set model.n_decoder_layers=VALUE"),
-    ],
-)
-def test_an_option_that_is_a_setting_says_what_to_write(call, table, tmp_path, words, shown):
-    answer = call("train", table, "--out", tmp_path / "new", *words)
-    option = words[0].partition("=")[0]
-    expected = "No such option" if shown is None else f"there is no option {option}; it is a setting\n  next: {shown}\n"
-    assert (answer.code, expected in answer.err) == (2, True), answer.err
-
-
-@pytest.mark.parametrize("verb", ["explain", "tokens"])
-def test_a_file_is_no_text_to_look_into(call, run, few, verb):
-    assert_is_for_people(call(verb, run, few), 2, "this is a file", str(few), f"glassformer {verb} {run} TEXT")
-
-
-def test_a_table_is_no_model_and_a_document_no_text(call, run, few, tmp_path):
-    assert_is_for_people(call("info", few), 1, "this is not a model", str(few), "a run directory")
+def test_a_document_is_no_text(call, run, tmp_path):
     for name, data, what in (
         ("a.xlsx", b"PK\x03\x04" + bytes(50), "an Excel workbook"),
         ("a.txt", "1969-07-20\n".encode("utf-16"), "text in UTF-16"),
@@ -123,12 +114,6 @@ def test_a_table_is_no_model_and_a_document_no_text(call, run, few, tmp_path):
     assert_is_for_people(answer, 1, "standard input", "or send it through iconv -f WINDOWS-1252 -t UTF-8;")
 
 
-def test_files_that_are_named_in_place_of_one_that_is_missing_are_near_without_their_suffix(call, run, few):
-    folder = few.parent
-    assert "did you mean 'dates.csv'?" in call("evaluate", run, folder / "daets.csv").err
-    assert "did you mean" not in call("evaluate", run, folder / "missing.csv").err
-
-
 def test_a_word_of_another_option_is_no_file(call, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("glassformer.export.export", Mock(side_effect=RunError("it was called")))
@@ -136,30 +121,6 @@ def test_a_word_of_another_option_is_no_file(call, run, tmp_path, monkeypatch):
 
 
 # Options
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["train"], ["Missing argument 'TABLE'"]),
-        (["translaet"], ["No such command 'translaet'"]),
-        (["translate", "m", "--bean", "3"], ["No such option", "--beam"]),
-        (["translate", "m", "--beam", "0"], ["--beam", "1"]),
-        (["tokens", "m", "x", "--side", "left"], ["--side", "source", "target"]),
-    ],
-)
-def test_wrong_words_are_wrong_usage(call, words, parts):
-    answer = call(*words)
-    assert_is_for_people(answer, 2, *parts)
-    assert answer.out == ""
-
-
-def test_training_on_a_device_that_is_not_there_writes_nothing(tmp_path, call, table):
-    answer = call("train", table, "--out", tmp_path / "run", "--device", "cuda:99")
-    assert_is_for_people(answer, 1, "device 'cuda:99' is not available")
-    answer = call("train", table, "--out", tmp_path / "run", "--precision", "bfloat61")
-    assert_is_for_people(answer, 2, "'training.precision'", "did you mean 'bfloat16'?")
-    assert not (tmp_path / "run").exists()
 
 
 HUGE, DIGITS = str(10**30), "9" * 5000

@@ -33,11 +33,8 @@ def test_a_table_is_read_as_its_owner_would_read_it(tmp_path, name):
     assert bool(table.notes) == bool(case.says)
 
 
-VERBS = (
-    *("pandas index", "byte order mark and capitals", "target first", "a number and no header", "quoted TSV"),
-    *("Parquet of pandas", "first object incomplete", "line of Excel, semicolons", "carriage returns"),
-)
-"""A table of each format, with and without a header, and of each kind of notice."""
+VERBS = ("pandas index", "a number and no header", "Parquet of pandas", "first object incomplete", "carriage returns")
+"""A table of each format, with and without a header, and with a notice."""
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -38,11 +38,8 @@ def test_a_flag_can_be_given_twice_and_help_is_always_given(call, words):
     assert ("Usage" in answer.out) == ("--out" in words)
 
 
-def test_a_value_that_looks_like_an_option_is_a_value(call, run):
+def test_a_value_can_look_like_an_option_and_an_option_of_several_values_is_repeatable(call, run):
     assert call("tokens", run, "--side", "source", "--", "--side").code == 0
-
-
-def test_options_that_take_several_values_are_repeatable(call, run):
     edits = ("--edit", "no such edit", "--edit", "nor this one")
     assert "takes one value" not in call("explain", run, "1845-01-05", *edits).err
 

@@ -12,11 +12,13 @@ from glassformer.cli.console import print_error, printable, printable_lines, wra
 from glassformer.data.digits import six_digits
 
 
-def test_what_acts_on_a_terminal_is_printed_as_an_escape():
-    assert printable("\x1b[31mred\x07") == "\\x1b[31mred\\x07"
+def test_what_acts_on_a_terminal_is_printed_as_an_escape_and_ordinary_text_of_any_script_stays():
     assert printable("\x1b]8;;http://evil\x1b\\link") == "\\x1b]8;;http://evil\\x1b\\link"
     assert printable("a\nb\rc\td\x7f\x9b") == "a\\nb\\rc\\td\\x7f\\x9b"
     assert printable("a\u202eb\u2066c\u2028d\udcff") == "a\\u202eb\\u2066c\\u2028d\\udcff"
+    assert printable_lines("one\n  two\x1b\n") == "one\n  two\\x1b\n"
+    for text in ("é ß – “quoted” C:\\n", "日本語", "עברית", "नमस्\u200dते", "👩\u200d🔬 [bold]"):
+        assert printable(text) == text
 
 
 def test_no_control_character_direction_mark_or_surrogate_is_left():
@@ -26,15 +28,6 @@ def test_no_control_character_direction_mark_or_surrogate_is_left():
         if is_control or unicodedata.bidirectional(character) in bidi:
             assert printable(character).isascii(), hex(ord(character))
             assert printable(character).isprintable(), hex(ord(character))
-
-
-def test_ordinary_text_of_any_script_stays_as_it_is():
-    for text in ("é ß – “quoted” C:\\n", "日本語", "עברית", "नमस्\u200dते", "👩\u200d🔬 [bold]"):
-        assert printable(text) == text
-
-
-def test_the_line_breaks_of_a_message_stay():
-    assert printable_lines("one\n  two\x1b\n") == "one\n  two\\x1b\n"
 
 
 def test_a_line_for_a_terminal_breaks_between_words_only_and_one_for_a_file_not_at_all():

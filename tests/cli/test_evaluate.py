@@ -50,10 +50,13 @@ def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table,
     assert "no row has a source that was trained on\n" in call("evaluate", run, none, "-q").out
 
 
-def test_the_metric_of_the_training_is_first(call, run, few):
+def test_the_metric_of_the_training_is_first_in_a_table_with_intervals_and_the_worst_answers(call, run, few):
     found = json.loads(call("evaluate", run, few, "--json").out)["metrics"]["exact_match"]
     value, low, high = (f"{100 * found[name]:.2f}" for name in ("value", "low", "high"))
-    verdict, *others = call("evaluate", run, few, "-q").out.splitlines()
+    out = call("evaluate", run, few).out
+    assert not [part for part in (*METRICS, "24 of 24 rows", "the worst answers") if part not in out]
+    assert "--no-group" not in out  # no source repeats
+    verdict, *others = out.splitlines()
     right = round(24 * found["value"])
     assert verdict == f"{right} of 24 answers are right: exact match {value} % (95 % interval {low} to {high})"
     assert [line for line in others if line.startswith("bleu ") and "nrefs" not in line]
@@ -87,12 +90,6 @@ def test_a_report_is_one_page_with_the_further_columns_and_replaces_nothing(call
     assert (refused.code, page.read_text()) == (1, text)
     assert "--overwrite, or another --report" in refused.err
     assert call("evaluate", run, table, "--report", page, "--overwrite").code == 0
-
-
-def test_people_get_a_table_with_intervals_and_the_worst_answers(call, run, few):
-    out = call("evaluate", run, few).out
-    assert not [part for part in (*METRICS, "24 of 24 rows", "95 % interval", "the worst answers") if part not in out]
-    assert "--no-group" not in out  # no source repeats
 
 
 @pytest.fixture(scope="session")

@@ -124,9 +124,6 @@ def test_the_page_is_written_with_weights(call, run, tmp_path, monkeypatch):
         ((TEXT, "--tensor", "decoder.0.cross.weights", "--head", "2"), 2, "expected: 0 to 1"),
         ((TEXT, "--tensor", "logits", "--head", "0"), 2, "'logits' has no heads"),
         ((TEXT, "--head", "0"), 2, "--head needs the name of a tensor"),
-        ((TEXT, "--pad-to", "1001"), 2, "the padded source is too large to be explained"),
-        ((TEXT, "--edit", "head encoder.1.self 1 off"), 2, "did you mean 'encoder.0.self'?"),
-        ((TEXT, "--edit", "prefix 漢"), 1, "a prefix holds what the target vocabulary does not have"),
         ((TEXT, "--heads", "table.csv"), 2, "--heads is shown in the page and in --json"),
     ],
 )

@@ -86,11 +86,7 @@ def test_a_verb_has_the_options_of_the_contract_and_no_others_and_at_most_24(cal
     assert options_in(answer.out) == options | {"--help"}
     assert len((options | {"--help"}) - {"--no-header"}) <= 24
     assert set(words) - options <= set(re.findall(r"\b[A-Z]+\b", answer.out))
-
-
-@pytest.mark.parametrize("verb", CONTRACT)
-def test_at_80_columns_a_name_is_in_one_piece_and_says_what_it_takes_without_a_type(call, verb):
-    lines = call(verb, "-h", columns=80).out.splitlines()
+    lines = call(verb, "-h", columns=80).out.splitlines()  # a name is in one piece and says what it takes, not a type
     assert not [line for line in lines if len(line) > 80 and line.startswith("│")]
     names = [line[2:].split("  ")[0] for line in lines if line.startswith("│ ") and not line.startswith("│  ")]
     assert not [name for name in names if not re.fullmatch(r"(-[\w-]+,? ?)+(\S+( \S+)*)?|\S+", name)]
@@ -108,22 +104,12 @@ def test_the_help_ends_with_two_commands_that_the_verb_accepts(verb, monkeypatch
         assert command.make_context(verb, example[2:])
 
 
-def test_the_help_of_explain_names_the_page_first(call):
+def test_the_verbs_are_in_groups_and_the_bare_command_says_what_there_is(call):
     assert re.findall(r"^│ (--\S+)", call("explain", "--help").out, re.MULTILINE)[0] == "--html"
-
-
-def test_the_verbs_are_in_groups(call):
+    assert call("--version").out == f"glassformer {version('glassformer')}\n"
+    bare = call()
+    assert (bare.code, "translate" in bare.out + bare.err) == (2, True)
     groups = re.findall(r"^╭─ ([\w ]+?) ─+╮$(.*?)^╰", call("--help").out, flags=re.MULTILINE | re.DOTALL)
     listed = {title: re.findall(r"^│ ([a-z]+) ", lines, flags=re.MULTILINE) for title, lines in groups}
     assert [*listed] == ["Options", "Data", "Train", "Use", "Look inside", "Ship"]
     assert [verb for title, verbs in listed.items() if title != "Options" for verb in verbs] == [*CONTRACT]
-
-
-def test_the_bare_command_says_what_there_is(call):
-    answer = call()
-    assert answer.code == 2
-    assert "translate" in answer.out + answer.err
-
-
-def test_the_version_is_the_installed_one(call):
-    assert call("--version").out == f"glassformer {version('glassformer')}\n"

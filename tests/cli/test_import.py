@@ -61,13 +61,6 @@ def test_an_output_that_exists_is_kept_and_without_transformers_nothing_is_compa
     assert "not compared with transformers" in answer.err
 
 
-def test_a_folder_that_is_not_marian_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    refused = answer_to("import", tmp_path / "folder", "--out", tmp_path / "model.safetensors")
-    assert (refused.code, sorted(path.name for path in tmp_path.iterdir())) == (1, ["folder"])
-    assert "this is not a MarianMT folder" in refused.err
-
-
 def test_a_marian_folder_as_a_model_names_the_verb(folder: Path) -> None:
     refused = answer_to("info", folder)
     assert refused.code == 1

@@ -55,7 +55,7 @@ def test_a_run_holds_what_the_design_promises(run):
     }
 
 
-def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
+def test_recipe_and_card_are_complete_and_say_what_the_model_is_and_how_it_was_trained(run):
     assert settings_of(run) == ModelFile.load(run).settings
     unset = {"data.source", "data.target", "data.split_seed"}
     unset |= {"training.max_minutes", "decoding.max_new_tokens"}
@@ -63,9 +63,6 @@ def test_the_recipe_is_complete_and_is_what_the_model_was_trained_with(run):
     for section, fields in Settings().model_dump().items():
         missing = {f"{section}.{name}" for name in fields.keys() - recipe[section].keys()}
         assert missing <= unset
-
-
-def test_the_card_says_what_the_model_is(run):
     card = (run / "README.md").read_text(encoding="utf-8")
     assert "It turns `iso (column 0)` into `english (column 1)`" in card
     assert "180 rows; 20 held out" in card
@@ -124,17 +121,15 @@ def test_a_few_lines_before_the_first_step_say_what_is_trained_and_on_what(train
     assert re.match(r"held-out loss \d\.\d{3} · exact match [\d.]+ %", rest)
 
 
-def test_with_verbose_every_choice_is_printed_with_its_reason(tmp_path, call, small, table):
-    said = call("train", table, "--out", tmp_path / "run", "--verbose", *small(training__steps="1")).err
+def test_every_choice_has_its_reason_with_verbose_and_in_the_recipe_also_when_a_resumed_run_changes_it(
+    tmp_path, call, small, table
+):
+    run = tmp_path / "run"
+    said = call("train", table, "--out", run, "--verbose", *small(training__steps="2")).err
     assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
     assert re.search(r"tokens\.source\.kind\s+characters\s+character-level: 1\.0 words a text", said)
     assert re.search(r"model\.d_model\s+32\s+set by you \(advice: 128\)", said)
     assert re.search(r"training\.schedule\s+wsd\s+the length of the training follows", said)
-
-
-def test_the_recipe_has_the_reasons_and_keeps_them_when_a_resumed_run_changes_it(tmp_path, call, small, table):
-    run, words = tmp_path / "run", small(training__steps="2")
-    assert call("train", table, "--out", run, *words).code == 0
     recipe = (run / "recipe.toml").read_text("utf-8")
     assert "\nd_model = 32  # set by you (advice: 128)\n" in recipe
     assert '\nschedule = "wsd"  # the length of the training follows from the held-out rows\n' in recipe
@@ -166,13 +161,6 @@ def test_a_dry_run_prints_the_plan_and_a_forecast_and_writes_nothing(
     assert report["choices"]["model.d_model"] == {"value": 32, "reason": "set by you (advice: 128)"}
     assert (report["forecast"]["steps"], report["forecast"]["available_bytes"]) == (150, memory)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(59, "59 s"), (150, "2 min"), (9_000, "2.5 hours"), (200_000, "2.3 days")]
-)
-def test_a_time_has_the_unit_that_fits(seconds, text):
-    assert duration(seconds) == text
 
 
 # Which settings win
@@ -338,6 +326,8 @@ def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begu
     text = progress_text(event, begun, 2400, minutes)
     assert text == " · ".join(filter(None, ("step 360/2,400", "3:30", left, "loss 0.99")))
     assert clock(7_500) == "2:05:00"
+    times = {59: "59 s", 150: "2 min", 9_000: "2.5 hours", 200_000: "2.3 days"}
+    assert {seconds: duration(seconds) for seconds in times} == times
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ def test_a_prefix_is_the_start_of_every_answer_and_a_column_has_one_for_each(tmp
     ("words", "message"),
     [
         (["--keep", "id"], "plain lines have no columns"),
+        (["--header"], "--header and --ledger are for tables"),
+        (["--ledger", "lost.jsonl"], "--header and --ledger are for tables"),
+        (["--set", "model.d_model=64"], "'model' is fixed when a model is trained"),
         (["--resume"], "only a file can be resumed"),
         (["--column", "0", "--keep", "0,0"], "two columns of the output have the same name"),
         (["--column", "0", "--keep", "9"], "there is no column 9"),
@@ -128,9 +131,6 @@ def test_a_log_has_a_line_of_progress_a_minute(call, run, monkeypatch):
     assert answer.err.splitlines()[-1].startswith("4 rows, ")
     assert answer.err.splitlines()[-1].endswith(" rows/s")
     assert call("translate", run, "-", "--quiet", stdin=DATES[0].encode()).err == ""
-
-
-def test_a_line_of_progress_says_the_time_that_is_left():
     assert progress_line(1_000, 400, 10_000, 60.0) == "1,000 of 10,000 rows, 10.0 rows/s, 15 min left"
     assert progress_line(1_000, 0, None, 100.0) == "1,000 rows, 10.0 rows/s"
 

@@ -62,11 +62,6 @@ def rows_left(pairs, **chosen):
         return []
 
 
-def test_without_an_option_the_table_is_the_same_object():
-    table = as_table([("a", "1"), ("a", "1"), ("a", "2\u200b")])
-    assert clean(table, DataSettings()) is table
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -117,13 +117,6 @@ def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_no
     assert read(tmp_path, written([("id", X), ("target", Y), ("source", X)]), like=headless).pairs == PAIRS
 
 
-@pytest.mark.parametrize("names", [("target", "gold"), ("source", "gold"), ("gold", "source"), ("gold", "Target")])
-def test_a_header_with_one_of_the_names_is_a_header_and_lacks_the_other(tmp_path, names):
-    trained = read(tmp_path, written([("source", X), ("target", Y)]))
-    with pytest.raises(ColumnError, match="does not have the columns of the training"):
-        read(tmp_path, written([(names[0], Y), (names[1], X)]), like=trained)
-
-
 @pytest.mark.parametrize("names", [("", "word"), ("Unnamed: 0", "word"), ("id", "source"), ("ID", "Wort")])
 def test_the_numbers_of_rows_are_never_one_of_two_columns_unless_they_have_a_name(tmp_path, names):
     with pytest.raises(ColumnError, match="which of its 2 columns"):

@@ -33,12 +33,6 @@ def folder():
         yield Path(name)
 
 
-@pytest.fixture
-def small_rows(monkeypatch):
-    """A row of more than 100 characters is too long."""
-    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
-
-
 def written(rows, **options) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, **options).writerows(rows)
@@ -80,7 +74,8 @@ def test_a_valid_cell_is_a_cell_whatever_its_size(folder, name):
 # Quotes that are never closed
 
 
-def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(folder, small_rows):
+def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(folder, monkeypatch):
+    monkeypatch.setattr(delimited, "MAX_ROW_CHARACTERS", 100)
     path = folder / "bytes.csv"
     path.write_bytes(b'1,"a\n' + b"2,b\n" * 50 + b"3,\xff\n" + b"\xef\xbb\xbf4,d\n" * 2)
     table = read_table(path, SKIP)
@@ -91,7 +86,7 @@ def test_bytes_that_are_not_utf8_are_still_named_after_they_were_read_again(fold
     assert table.pairs == [*[("2", "b")] * 50, *[("\ufeff4", "d")] * 2]
 
 
-cells = st.text('",\r\nab é', min_size=1, max_size=9).filter(str.strip)
+cells = st.text('",\r\nab é\x0b\x85\u2028', min_size=1, max_size=9).filter(str.strip)
 large = st.builds(lambda cell, times: cell * times, cells, st.sampled_from([1, 1, 1, 8, 40]))
 tables = st.lists(st.tuples(large, large), min_size=1, max_size=8)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,8 @@ _Na.__name__ = "NAType"
 class Pandas:
     """What is used of a frame of pandas."""
 
-    columns: Sequence[str] = tuple(VALUES)
-
     def __init__(self, values: dict[str, list[Any]] = VALUES) -> None:
-        self._values = list(values.values())
+        self.columns, self._values = list(values), list(values.values())
 
     @property
     def iloc(self) -> Pandas:
@@ -101,9 +100,7 @@ def test_a_frame_keeps_its_texts_and_lists_every_other_row(frame):
 
 def test_numbers_are_text_and_na_is_missing():
     values: dict[str, list[Any]] = {"a": [1, 2.5, True, "x"], "b": ["p", "q", "r", _Na()]}
-    frame = Pandas(values)
-    frame.columns = ["a", "b"]
-    table = read(frame, DataSettings(bad_rows="skip"))
+    table = read(Pandas(values), DataSettings(bad_rows="skip"))
     assert list(table.pairs) == [("1", "p"), ("2.5", "q"), ("true", "r")]
     assert [str(entry.reason) for entry in table.ledger.entries] == ["missing value"]
 
@@ -134,7 +131,6 @@ def test_other_values_are_no_frames(value):
 
 def test_a_frame_is_trained_on(tmp_path):
     frame = Pandas({"word": [f"w{i}" for i in range(30)], "ipa": [f"i{i}" for i in range(30)]})
-    frame.columns = ["word", "ipa"]
     planned = plan(frame, tmp_path / "run", overrides={"data.source": "word", "data.target": "ipa"})
     assert planned.table.ledger.kept == 30
     assert planned.prepared.data.column_labels == ("word (column 0)", "ipa (column 1)")
@@ -143,19 +139,13 @@ def test_a_frame_is_trained_on(tmp_path):
 # Arrow
 
 
-def arrow_table() -> Any:
-    return pa.table({"word": ["a", None, "c"], "ipa": ["x", "y", "z"]})
-
-
 @pytest.mark.parametrize("kind", ["stream", "file", "compressed"])
 def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path, kind: str):
-    table = arrow_table()
-    from pyarrow import ipc, output_stream
-
+    table = pa.table({"word": ["a", None, "c"], "ipa": ["x", "y", "z"]})
     for number in (0, 1):
         name = f"data-0000{number}-of-00002.arrow" + (".gz" if kind == "compressed" else "")
-        new = ipc.new_stream if kind == "stream" else ipc.new_file
-        with output_stream(tmp_path / name) as stream, new(stream, table.schema) as writer:
+        new = pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file
+        with pa.output_stream(tmp_path / name) as stream, new(stream, table.schema) as writer:
             writer.write_table(table)
     (tmp_path / "state.json").write_text("{}")
     found = read_table(tmp_path, SKIP)
@@ -164,16 +154,12 @@ def test_a_folder_of_arrow_files_is_a_table_as_datasets_saves_it(tmp_path: Path,
     assert [(entry.row, str(entry.reason)) for entry in found.ledger.entries] == [(2, "missing value")] * 2
 
 
-def test_a_table_of_arrow_is_read():
-    assert list(read(arrow_table()).pairs) == [("a", "x"), ("c", "z")]
-
-
-@pytest.mark.parametrize("name", ["pandas", "datasets"])
-def test_the_frames_of_the_libraries_are_read(name: str):
-    library = pytest.importorskip(name)
+@pytest.mark.parametrize(
+    ("name", "build"), [("pandas", "DataFrame"), ("datasets", "Dataset.from_dict"), ("pyarrow", "table")]
+)
+def test_the_frames_of_the_libraries_are_read(name: str, build: str):
     values = {"word": ["a", None, "c"], "ipa": ["x", "y", "z"]}
-    frame = library.Dataset.from_dict(values) if name == "datasets" else library.DataFrame(values)
-    table = read(frame)
+    table = read(attrgetter(build)(pytest.importorskip(name))(values))
     assert list(table.pairs) == [("a", "x"), ("c", "z")]
     assert [(entry.row, str(entry.reason)) for entry in table.ledger.entries] == [(2, "missing value")]
 

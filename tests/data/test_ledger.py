@@ -2,7 +2,7 @@
 
 import json
 
-from glassformer.data.ledger import Fault, Ledger, Reason
+from glassformer.data.ledger import Ledger, Reason
 
 
 def filled() -> Ledger:
@@ -24,17 +24,6 @@ def test_the_reasons_do_not_change():
         missing value; value that is not text; lone surrogate; contradiction; duplicate
     """
     assert [reason.value for reason in Reason] == [reason.strip() for reason in listed.split(";")]
-
-
-def test_a_row_that_is_dropped_after_reading_is_not_kept_and_changed_rows_are_counted():
-    ledger, other = Ledger(), Ledger()
-    ledger.read = ledger.kept = 3
-    ledger.drop(2, "a.csv", Fault(Reason.DUPLICATE, "the same as row 1"))
-    other.changed = 5
-    ledger.include(other)
-    assert ledger.counts() == {"read": 3, "kept": 2, "duplicate": 1}
-    assert (ledger.entries[0].row, ledger.entries[0].line, ledger.entries[0].detail) == (2, None, "the same as row 1")
-    assert ledger.summary().splitlines()[-1] == "  5 kept without their control characters"
 
 
 def test_entries_are_counted_and_summed_up_by_their_reason_whatever_the_detail():

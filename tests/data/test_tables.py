@@ -150,21 +150,6 @@ hostile_rows = st.lists(st.tuples(hostile, hostile), min_size=1, max_size=6)
 
 
 @settings(max_examples=25)
-@given(st.text('",\r\nab ', max_size=24) | st.text('",\r\nab \x0b\x0c\x1c\x85\u2028\ufeff', min_size=1, max_size=24))
-def test_csv_that_the_csv_module_reads_is_read_the_same(folder, text):
-    try:
-        oracle = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except csv.Error:
-        oracle = None
-    path = put(folder, "any.csv", "\ufeff" + text)
-    width = len(next((row for row in oracle or [] if row), ()))
-    if oracle is None or any(len(row) not in (0, width) for row in oracle) or not width:
-        failure(TableError, read_column, path, 0, HEADLESS)
-    else:
-        assert read_column(path, 0, HEADLESS).cells == [row[0] if row else "" for row in oracle]
-
-
-@settings(max_examples=25)
 @given(hostile_rows, st.booleans())
 def test_cells_of_other_formats_are_read_as_written(folder, rows, ascii_only):
     assert pairs_of(put(folder, "pairs.jsonl", jsonl_bytes(rows, ascii_only))) == rows

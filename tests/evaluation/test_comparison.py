@@ -61,7 +61,7 @@ def n_found(n_seeds: int, gain: float, trials: int, n_rows: int = 300) -> int:
     for _ in range(trials):
         difficulty = random.normal(1.2, 1.5, n_rows)
         a, b = (simulated(n_rows, n_seeds, random, difficulty, more) for more in (0, gain))
-        result = compared(a, b, targets, resamples=200).metrics["exact_match"]
+        result = compared(a, b, targets, resamples=100).metrics["exact_match"]
         assert result.better in ("", "A", "B")
         found += bool(result.better)
     return found

@@ -52,14 +52,6 @@ def checker_of(model_file: ModelFile) -> Checker:
     return Checker(model_file, pair_rows([("ab cd", "x"), ("the cat", "y")], ["row 1", "row 2"], "rows", model_file))
 
 
-def test_the_answers_of_the_model_itself_pass(tiny: ModelFile):
-    checker = checker_of(tiny)
-    found = checker.check(both_searches(tiny, checker), "same", exact=True)
-    assert [(one.num_beams, one.equal, one.rows) for one in found.searches] == [(1, 6, 6), (5, 6, 6)]
-    assert found.score_difference < 1e-5
-    assert found.metric is None
-
-
 @pytest.mark.parametrize(
     ("change", "message", "exact"),
     [
@@ -69,7 +61,6 @@ def test_the_answers_of_the_model_itself_pass(tiny: ModelFile):
         ({"score": -123.0}, "other scores greedily", True),
         ({"rank_score": -123.0}, "other scores greedily", True),
         ({"rank_score": -123.0}, "another length penalty", False),
-        ({"score": float("nan")}, "other scores greedily", True),
         ({"rank_score": float("nan")}, "other scores greedily", True),
         ({"ids": (4, 99)}, "not in the vocabulary", True),
         ({"ids": (4, -1)}, "not in the vocabulary", True),
@@ -80,18 +71,13 @@ def test_one_wrong_answer_is_an_error_that_names_its_row(
 ):
     checker = checker_of(tiny)
     answers = both_searches(tiny, checker)
+    found = checker.check(answers, "same", exact=True)  # those of the model itself pass
+    assert [(one.num_beams, one.equal, one.rows) for one in found.searches] == [(1, 6, 6), (5, 6, 6)]
+    assert (found.score_difference < 1e-5, found.metric) == (True, None)
     answers[0][1] = replace(answers[0][1], **change)
     with pytest.raises(EngineError, match=message) as caught:
         checker.check(answers, "same", exact=exact)
     assert "row 2" in str(caught.value)
-
-
-def test_an_answer_to_an_empty_text_is_an_error(tiny: ModelFile):
-    checker = checker_of(tiny)
-    answers = both_searches(tiny, checker)
-    answers[0][checker.rows.texts.index("")] = answers[0][0]
-    with pytest.raises(EngineError, match="other answers"):
-        checker.check(answers, "same", exact=True)
 
 
 def test_another_answer_of_a_beam_of_its_own_is_counted_but_its_score_is_checked(

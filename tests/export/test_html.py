@@ -41,7 +41,7 @@ def exported(model_file: ModelFile, folder: Path, precision: str = "float32") ->
 
 
 @needs_node
-@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (1, 3, 7, 8))])
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.medium) for seed in (3, 8))])
 def test_the_page_answers_as_the_model_of_any_shape(seed: int, tmp_path: Path) -> None:
     model_file = model_of(seed)
     texts = make_texts(model_file, 30)
@@ -92,6 +92,7 @@ const given = JSON.parse(readFileSync(0, 'utf-8'));
 const run = new Function('engine', 'description', 'parts', 'given', given.code);
 process.stdout.write(JSON.stringify(run(engine, description, weights, given)));
 """
+TRANSLATE = "return [...new engine.Translator(description, parts).translate(given.texts, 2)];"
 
 
 def with_engine(folder: Path, code: str, **given: Any) -> Any:
@@ -131,17 +132,16 @@ def test_numbers_in_every_precision_are_those_of_numpy(tmp_path: Path, monkeypat
 @needs_node
 def test_texts_that_have_no_answer_say_why(tmp_path: Path) -> None:
     options: dict[str, Any] = {"positions": "learned", "max_length": 12, "side": {"unknown": False}}
-    code = "return [...new engine.Translator(description, parts).translate(given.texts, 2)];"
     folder = exported(make_model(**options), tmp_path)
     texts = [" \t", "a" * 11, "abß", "\ud800", "a" * 10]
-    blank, long, unknown, surrogate, fits = with_engine(folder, code, texts=texts)
+    blank, long, unknown, surrogate, fits = with_engine(folder, TRANSLATE, texts=texts)
     assert (blank["text"], blank["ids"], blank["score"], blank["finished"]) == ("", [], 0, True)
     assert long == {"row": 1, "error": "the text is longer than the model takes: 11 tokens, at most 10"}
     assert unknown == {"row": 2, "error": "the character “ß” (U+00DF) is not in the vocabulary"}
     assert surrogate["error"] == "the text contains a lone surrogate, which is not a character: U+D800"
     assert "error" not in fits
     folder = exported(make_model(kind="words", **options), tmp_path)
-    assert with_engine(folder, code, texts=["the dog"])[0]["error"] == "the word “dog” is not in the vocabulary"
+    assert with_engine(folder, TRANSLATE, texts=["the dog"])[0]["error"] == "the word “dog” is not in the vocabulary"
 
 
 @needs_node
@@ -151,8 +151,7 @@ def test_numbers_that_are_not_finite_are_an_error_for_that_text_alone(tmp_path: 
     embedding[model_file.source_tokenizer.encode("g")[0]] = np.inf
     broken = replace(model_file, tensors=model_file.tensors | {"source_embedding.weight": embedding})
     folder = exported(broken, tmp_path)
-    code = "return [...new engine.Translator(description, parts).translate(given.texts, 2)];"
-    one, bad, other = with_engine(folder, code, texts=["abc", "abg", "cde"])
+    one, bad, other = with_engine(folder, TRANSLATE, texts=["abc", "abg", "cde"])
     assert bad == {"row": 1, "error": "the model computes numbers that are not finite"}
     check = Translator(model_file, device="cpu").translate(["abc", "cde"], num_beams=2)
     assert [one["text"], other["text"]] == [answer.text for answer in check]

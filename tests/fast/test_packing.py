@@ -110,7 +110,7 @@ def gradients(model: Transformer, logits: Tensor, towards: Tensor) -> dict[str, 
 
 
 @each_kind
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(
     sentences=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=5),
     seed=st.integers(0, 10_000),

@@ -53,7 +53,9 @@ def planted() -> ModelFile:
     return model_of(PLANTED, {"koning": (1, 0, 0, 0), "vorst": (0.8, 0.6, 0, 0), "schip": (0, 0, 1, 0)})
 
 
-def test_neighbors_have_the_cosines_computed_by_hand(planted: ModelFile, tmp_path: Path) -> None:
+def test_neighbors_have_the_cosines_computed_by_hand_and_one_that_was_never_trained_is_marked(
+    planted: ModelFile, tmp_path: Path
+) -> None:
     found = neighbors(planted, "king", count=100)
     assert [one.token for one in found.nearest[:2]] == ["prince", "man"]
     assert found.nearest[-1].token == "woman"
@@ -63,6 +65,11 @@ def test_neighbors_have_the_cosines_computed_by_hand(planted: ModelFile, tmp_pat
     assert neighbors(tmp_path / "model.safetensors", "king", count=100) == found
     (found,) = neighbors(planted, "koning", side="target", count=1).nearest  # which has an embedding of its own
     assert (found.token, found.cosine) == ("vorst", pytest.approx(0.8))
+    counts = [5] * len(planted.source_tokenizer)
+    counts[id_of(planted.source_tokenizer, "prince")] = 0
+    model = replace(planted, data=TrainingData(source_counts=tuple(counts)))
+    nearest = neighbors(model, "king", count=2).nearest
+    assert [(one.token, one.is_trained) for one in nearest] == [("prince", False), ("man", True)]
 
 
 def test_king_minus_man_plus_woman_is_queen_and_the_three_are_no_candidates(planted: ModelFile) -> None:
@@ -93,6 +100,9 @@ def test_an_expected_token_far_away_has_its_rank_and_the_cosine_of_the_differenc
 
 def test_a_special_token_has_neighbors_and_is_none(planted: ModelFile) -> None:
     assert len(neighbors(planted, "<eos>").nearest) == 7
+    for wrong in ({"side": "sources"}, {"count": 0}):
+        with pytest.raises(UsageError):
+            neighbors(planted, "king", **wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="<eos> is not a candidate"):
         analogy(planted, "king", "man", "woman", expected="<eos>")
 
@@ -121,19 +131,3 @@ def test_a_row_of_zeros_has_no_cosine_and_is_no_error_as_a_candidate() -> None:
     with pytest.raises(UsageError, match="zeros"):
         neighbors(model, "a")
     assert [(one.token, round(one.cosine, 3)) for one in neighbors(model, "b").nearest] == [("c", 0.707), ("a", 0.0)]
-
-
-@pytest.mark.parametrize(("side", "count"), [("sources", 1), ("source", 0)])
-def test_a_side_or_a_number_that_is_not_valid_is_refused(planted: ModelFile, side: str, count: int) -> None:
-    with pytest.raises(UsageError):
-        neighbors(planted, "king", side=side, count=count)  # type: ignore[arg-type]
-
-
-def test_a_token_that_was_never_trained_is_marked(planted: ModelFile) -> None:
-    counts = [5] * len(planted.source_tokenizer)
-    counts[id_of(planted.source_tokenizer, "prince")] = 0
-    model = replace(planted, data=TrainingData(source_counts=tuple(counts)))
-    assert [(one.token, one.is_trained) for one in neighbors(model, "king", count=2).nearest] == [
-        ("prince", False),
-        ("man", True),
-    ]

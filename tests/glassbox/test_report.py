@@ -75,7 +75,9 @@ def test_the_policy_knows_every_script_and_style_by_its_hash(trace: Trace) -> No
         assert f"'sha256-{digest}'" in policy[1]
 
 
-def test_every_module_is_found_by_the_name_that_others_import() -> None:
+def test_every_module_is_found_by_the_name_that_others_import_and_the_style_begins_with_its_colors() -> None:
+    assert style_sheet().startswith("/* Colors")
+    assert all(path.read_text("utf-8") in style_sheet() for path in PAGE.rglob("*.css"))
     for name, source in modules().items():
         for imported in re.findall(r"from '([^']+)'", source):
             assert imported in modules(), f"{name} imports {imported}"
@@ -131,8 +133,3 @@ def test_a_report_that_is_still_too_large_is_refused_with_a_hint(
         write_report(trace, tmp_path / "report.html")
     assert "shorter text" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_style_of_the_page_begins_with_its_colors() -> None:
-    assert style_sheet().startswith("/* Colors")
-    assert all(path.read_text("utf-8") in style_sheet() for path in PAGE.rglob("*.css"))

@@ -99,7 +99,6 @@ ALL = slice(None)
     ("words", "zeros"),
     [
         ("head decoder.1.cross 1 off", [("decoder.1.cross_attention.w_o.weight", slice(4, 8))]),
-        ("head encoder.0.self 0 off", [("encoder.0.self_attention.w_o.weight", slice(0, 4))]),
         ("attention decoder.0.self off", [("decoder.0.self_attention.w_o.weight", ALL)]),
         (
             "feed-forward encoder.1 off",
@@ -148,16 +147,12 @@ def test_without_positions_the_order_of_the_source_does_not_matter(case):  # A18
     assert np.abs(plain[0] - plain[1]).max() > 0.1
 
 
-def test_without_the_causal_mask_a_row_sees_later_ones(case):
-    trace = explain(case.model, case.text, target=case.target, edits=["causal off"], evidence=False)
+def test_without_the_scale_scores_are_not_divided_and_without_the_causal_mask_a_row_sees_later_ones(case):
+    trace = explain(case.model, case.text, target=case.target, edits=["scale off", "causal off"], evidence=False)
     assert (trace.array("gold.decoder.self_mask") == 0).all()
     weights = trace.array("gold.decoder.0.self.weights")
     assert (weights > 0).all()
     np.testing.assert_allclose(weights.sum(axis=2), 1, atol=1e-6)
-
-
-def test_without_the_scale_scores_are_not_divided(case):
-    trace = explain(case.model, case.text, edits=["scale off"], evidence=False)
     for name in attentions(case.model.settings.model):
         assert trace.array(f"{name}.scale") == 1
         np.testing.assert_array_equal(trace.array(f"{name}.scaled"), trace.array(f"{name}.scores"))
@@ -165,8 +160,11 @@ def test_without_the_scale_scores_are_not_divided(case):
 
 
 def test_an_overwritten_row_of_attention_mixes_the_values_so(case):
-    words = "attention decoder.0.cross head 1 row 2 = 0,0,1,0,0,0,0"
-    trace = explain(case.model, case.text, edits=[words], num_beams=3, weights=True)
+    words = (
+        "attention decoder.0.cross head 1 row 2 = 0,0,1,0,0,0,0",
+        "attention decoder.0.self head 0 row 1 = 0.25,0.75",
+    )
+    trace = explain(case.model, case.text, edits=words, num_beams=3, weights=True)
     assert wrong_steps(trace) == []
     part = "decoder.0.cross"
     np.testing.assert_array_equal(trace.array(f"{part}.weights")[1, 2], [0, 0, 1, 0, 0, 0, 0])
@@ -176,13 +174,8 @@ def test_an_overwritten_row_of_attention_mixes_the_values_so(case):
     computed, seen = trace.array(f"{part}.weights_before_edit"), trace.array(f"{part}.weights")
     np.testing.assert_array_equal(computed[edited == 0], seen[edited == 0])
     assert [step.op for step in trace.steps if step.id.startswith(f"{part}.weights")] == ["softmax", "overwrite"]
-
-
-def test_a_row_of_the_decoders_own_attention_has_the_weights_up_to_itself(case):
-    trace = explain(case.model, case.text, edits=["attention decoder.0.self head 0 row 1 = 0.25,0.75"], num_beams=3)
-    row = trace.array("decoder.0.self.weights")[0, 1]
-    assert row[:2].tolist() == [0.25, 0.75]
-    assert (row[2:] == 0).all()
+    own = trace.array("decoder.0.self.weights")[0, 1]  # up to itself
+    assert (own[:2].tolist(), (own[2:] == 0).all()) == ([0.25, 0.75], True)
 
 
 def test_another_token_is_another_text(case):
@@ -238,22 +231,20 @@ def test_the_difference_tells_where_it_begins_and_how_large_it_is(case):
         ),
         ("head encoder.0.slef 1 off", "there is no attention 'encoder.0.slef' to edit", "'encoder.0.self'"),
         ("attention decoder.0.feed_forward off", "there is no attention 'decoder.0.feed_forward' to edit", "decoder.0"),
-        ("layer encoder.7 off", "there is no layer 'encoder.7' to edit", "encoder.0"),
         ("feed-forward decoder.9 off", "there is no layer 'decoder.9' to edit", "decoder.0"),
         ("token 2=ab", "'ab' is not one token of the source vocabulary", "valid: a, b"),
-        ("token 2=?", "'?' is not one token of the source vocabulary", "valid: a, b"),
         ("head encoder.0.self 2 off", "there is no head 2", "0 to 1"),
         ("token 0=a", "there is no source token 0 to edit", "1 to 5; <bos> and <eos> stay"),
         ("token 6=a", "there is no source token 6 to edit", "1 to 5; <bos> and <eos> stay"),
         ("attention encoder.0.self head 0 row 7 = 1,0,0,0,0,0,0", "there is no row 7 in 'encoder.0.self'", "0 to 6"),
-        ("attention decoder.0.cross head 0 row 99 = 1,0,0", "there is no row 99 in 'decoder.0.cross'", "0 to 7"),
+        ("attention decoder.0.cross head 0 row 2 = 0,1", "row 2 of 'decoder.0.cross' has 7 weights", "2 in "),
     ],
 )
 def test_an_edit_that_does_not_fit_names_what_does(case, words, what, valid):
     with pytest.raises(UsageError) as caught:
         explain(case.model, case.text, edits=[words], num_beams=3)
     assert caught.value.what == what
-    assert valid in (caught.value.expected or caught.value.hint)
+    assert valid in str(caught.value)
 
 
 @pytest.mark.parametrize("number", ["1e999", "9" * 5000, "-1001"])
@@ -262,10 +253,5 @@ def test_a_weight_out_of_all_measure_is_refused(case, number):
         explain(case.model, case.text, edits=[f"attention encoder.0.self head 0 row 0 = 0,0,0,0,0,0,{number}"])
     with pytest.raises(UsageError, match="cannot read the edit"):
         explain(case.model, case.text, edits=[f"head encoder.0.self {'9' * 5000} off"])
-
-
-def test_a_row_of_another_length_and_a_prefix_of_unknown_letters_are_refused(case):
-    with pytest.raises(UsageError, match=r"row 2 of 'decoder\.0\.cross' has 7 weights"):
-        explain(case.model, case.text, edits=["attention decoder.0.cross head 1 row 2 = 0,1"], num_beams=3)
     with pytest.raises(TextError, match="a prefix holds what the target vocabulary does not have"):
         explain(case.model, case.text, edits=["prefix xyz"])

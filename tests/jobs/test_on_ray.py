@@ -89,7 +89,7 @@ def output_of(table: Path, workers: Workers) -> str:
 @pytest.fixture
 def table(tmp_path) -> Path:
     path = tmp_path / "in.csv"
-    path.write_text("id,text\n" + "".join(f"{n},word {n}\n" for n in range(2000)), encoding="utf-8")
+    path.write_text("id,text\n" + "".join(f"{n},word {n}\n" for n in range(800)), encoding="utf-8")
     return path
 
 
@@ -100,13 +100,13 @@ def test_answers_and_scores_are_those_of_one_process_in_order(table, ray):
 
 
 def test_rows_before_an_error_are_written_and_tasks_after_it_are_cancelled(table, ray):
-    table.write_text(table.read_text().replace("word 1500", TOO_LONG_TEXT))
+    table.write_text(table.read_text().replace("word 600", TOO_LONG_TEXT))
     with pytest.raises(TooLongError):
         output_of(table, OnRay(lambda _files: Shouting(), []))  # type: ignore[arg-type,return-value]
     assert not ray.waiting
     written = [json.loads(line) for line in table.with_suffix(".out").read_text().splitlines()]
     assert [line["kept"]["id"] for line in written] == [str(n) for n in range(len(written))]
-    assert 1450 <= len(written) <= 1500
+    assert 550 <= len(written) <= 600
     ray.dies = True
     with pytest.raises(RunError, match=r"the task of rows 1 to 50 failed") as caught:
         output_of(table, OnRay(lambda _files: Shouting(), []))  # type: ignore[arg-type,return-value]

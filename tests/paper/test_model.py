@@ -217,7 +217,7 @@ def test_memory_may_have_another_width() -> None:
 # Order, past and padding
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(2, 9), st.data())
 def test_the_future_never_reaches_the_past(length: int, data: st.DataObject) -> None:
     model = make(norm=data.draw(st.sampled_from(["post", "pre"])))
@@ -240,7 +240,7 @@ def test_the_reference_hides_padding_too() -> None:
     np.testing.assert_allclose(padded, plain, atol=1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(id_lists, id_lists), min_size=1, max_size=4))
 def test_neighbours_in_a_batch_never_change_a_logit(pairs: list[tuple[list[int], list[int]]]) -> None:
     model = make()

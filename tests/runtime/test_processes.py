@@ -7,8 +7,6 @@ import json
 import os
 import random
 import socket
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterator
 from itertools import islice
@@ -23,7 +21,6 @@ from glassformer.errors import DeviceError, RunError, UsageError
 from glassformer.planning.plan import plan
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
-from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Finished, Run, Saved
 from glassformer.training.train import train
 from glassformer.training.update import share
@@ -70,7 +67,7 @@ def work(out: Path) -> dict[str, object]:
             break
     del run
     processes.gather(None)
-    *_, last = train(PAIRS, out=out / "run", resume=True, device="cpu")
+    *_, last = train(PAIRS, Settings(**SETTINGS), out / "run", device="cpu")  # which goes on after a restart
     found |= {"value": last.value, "is finished": isinstance(last, Finished)}
     rows = [*PAIRS[:7], ("other", "row"), *PAIRS[8:]] if processes.rank == 1 else PAIRS
     with pytest.raises(RunError) as raised:
@@ -86,7 +83,7 @@ def forked(rank: int, port: int, out: Path) -> Iterator[int]:
 
     def write() -> int:
         torch.set_num_threads(1)
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RESTART_COUNT": "1"}
         os.environ |= address | {"WORLD_SIZE": "2", "RANK": str(rank), "LOCAL_RANK": str(rank)}
         try:
             (out / f"found-{rank}.json").write_text(json.dumps(work(out)))
@@ -124,7 +121,7 @@ def test_two_processes_have_the_losses_of_one(found, tmp_path):
     assert expected[-1] < expected[0]
 
 
-def test_a_run_of_two_processes_is_resumed_has_one_model_and_one_history_and_continues_alone(found):
+def test_a_run_of_two_processes_is_resumed_after_a_restart_has_one_model_and_one_history_and_continues_alone(found):
     results, out = found
     assert results[0]["value"] == results[1]["value"]
     assert results[0]["is finished"] is results[1]["is finished"] is True
@@ -172,52 +169,6 @@ def test_every_row_of_a_batch_has_one_process_and_one_without_rows_helps():
     shares = [share(rows, rank, 3) for rank in range(3)]
     assert sorted(np.concatenate([share for share, _ in shares])) == list(rows)
     assert share(rows[:2], 2, 3)[1] == 0.0
-
-
-# One of four processes is killed after the first checkpoint; torchrun starts all of them again.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.runtime.test_processes import PAIRS, SETTINGS
-from glassformer.settings import Settings
-from glassformer.training import Finished
-from glassformer.training.train import train
-
-run = train(PAIRS, Settings(**SETTINGS), Path(sys.argv[1]) / "run", device="cpu")
-update, first_time = run.update, os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-
-
-def killed_at_step_15(batches):
-    if first_time and run.processes.rank == 2 and run.position.step == 15:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return update(batches)
-
-
-run.update = killed_at_step_15
-for event in run:
-    pass
-assert isinstance(event, Finished)
-"""
-
-
-@pytest.mark.slow
-def test_after_a_process_is_killed_all_go_on_from_the_newest_checkpoint(tmp_path):
-    """With torchrun, which the tests above leave out."""
-    (tmp_path / "program.py").write_text(KILLED)
-    words = ["-m", "torch.distributed.run", "--nproc-per-node", "4", "--max-restarts", "2"]
-    words += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), tmp_path / "program.py", tmp_path]
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([root, *sys.path])}
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    alone = train(PAIRS, Settings(**SETTINGS), tmp_path / "alone", device="cpu")
-    alone.finish()
-    one, other = (ModelFile.load(tmp_path / name).tensors for name in ("alone", "run"))
-    for key, value in one.items():
-        np.testing.assert_allclose(value, other[key], atol=1e-4)
-    events = [json.loads(line)["event"] for line in (tmp_path / "run" / "history.jsonl").read_text().splitlines()]
-    assert events.count("started") == 2
-    assert events[-1] == "finished"
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch):

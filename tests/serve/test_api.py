@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from glassformer.data.digits import six_digits
 from glassformer.errors import GlassformerError, TextError
 from glassformer.glassbox.explained import hash_tensors
 from glassformer.glassbox.schema import Trace
@@ -22,10 +23,9 @@ from glassformer.serve import bodies
 from glassformer.serve.api import create_app
 from glassformer.serve.bodies import DETAILS
 from glassformer.serve.limits import BODY_BYTES, TEXTS, Limits, error_body
-from glassformer.serve.served import Served, find_example
+from glassformer.serve.served import Served
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.records import Calibration
-from glassformer.storage.rundirectory import RunDirectory
 
 
 def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
@@ -43,7 +43,7 @@ def test_translations_are_those_of_the_translator(client: TestClient, served: Se
         body = {"texts": ["abc", "", "gfedcba"], **options}
         expected = served.translator.translate(["abc", "", "gfedcba"], **options)
         found = client.post("/v1/translate", json=body | {"details": True}).json()["answers"]
-        assert found == [answer.to_json() for answer in expected]
+        assert found == six_digits([answer.to_json() for answer in expected])
         for answer in chain(found, *[answer["alternatives"] for answer in found]):
             for name in DETAILS:
                 del answer[name]
@@ -71,7 +71,7 @@ def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(c
     assert client.post("/v1/translate", json={"text": "abc"}).json() == blocks[1]
 
 
-def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
+def test_answers_have_the_given_prefix_or_form_and_one_that_no_answer_can_have_is_refused_as_by_the_translator(
     client: TestClient, served: Served
 ) -> None:
     answers = client.post("/v1/translate", json={"texts": ["abc", "", "gfe"], "prefix": "mih"}).json()["answers"]
@@ -80,12 +80,9 @@ def test_a_prefix_starts_every_answer_and_one_that_no_answer_can_have_is_refused
     with pytest.raises(TextError) as caught:
         served.translator.translate(["abc"], prefixes=["mxz"], where=["text 1"])
     assert (refused.status_code, refused.json()) == (422, error_body(caught.value))
-
-
-def test_answers_over_http_are_of_the_given_form(client: TestClient, served: Served) -> None:
     body = {"texts": ["abc", ""], "choices": ["mih", "hi"], "details": True}
     found = client.post("/v1/translate", json=body).json()["answers"]
-    assert found[0] == served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json()
+    assert found[0] == six_digits(served.translator.translate(["abc"], choices=["mih", "hi"])[0].to_json())
     refused = client.post("/v1/translate", json={"texts": ["abc"], "must_match": "(mih"})
     assert (refused.status_code, refused.json()["error"]["what"]) == (400, "the pattern is not valid")
     both = client.post("/v1/translate", json={"texts": ["abc"], "must_match": "m", "choices": ["m"]})
@@ -108,11 +105,9 @@ def test_a_trace_and_edits_are_those_of_explain(client: TestClient, served: Serv
     ("path", "body", "status", "words"),
     [
         ("/v1/trace", {"text": "  "}, 422, "there is nothing to explain"),
-        ("/v1/trace", {"text": "a" * 2000}, 422, "longer than the model takes"),
         ("/v1/trace", {"text": "a" * 20_000}, 422, "does not fit: body.text"),
         ("/v1/trace", {"text": "a", "num_beams": 0}, 422, "does not fit: body.num_beams"),
         ("/v1/trace", {"text": "a", "beam": 3}, 422, "does not fit: body.beam"),
-        ("/v1/trace", {"text": {"lemma": "a"}}, 400, "this model has one input"),
         ("/v1/trace", {}, 422, "does not fit: body.text"),
         ("/v1/trace", [1], 422, "does not fit: body"),
         ("/v1/translate", {"texts": [1]}, 422, "does not fit: body.texts.0.str"),
@@ -146,18 +141,14 @@ def test_a_body_that_is_not_json_is_refused_in_words(client: TestClient, body: b
         assert error["got"].endswith("at character 1")
 
 
-@pytest.mark.parametrize(
-    ("headers", "got"), [({}, "no Content-Type"), ({"Content-Type": "text/plain"}, "'text/plain'")]
-)
-def test_json_that_is_not_declared_as_json_is_refused_with_the_header_to_send(
-    client: TestClient, headers: dict[str, str], got: str
-) -> None:
-    answer = client.post("/v1/translate", content=b'{"texts": ["a"]}', headers=headers)
-    assert answer.status_code == 422
-    error = answer.json()["error"]
-    assert "Content-Type" in error["what"]
-    assert (error["got"], error["expected"]) == (got, "Content-Type: application/json")
-    assert "-H 'Content-Type: application/json'" in error["hint"]
+def test_json_that_is_not_declared_as_json_is_refused_with_the_header_to_send(client: TestClient) -> None:
+    for headers, got in (({}, "no Content-Type"), ({"Content-Type": "text/plain"}, "'text/plain'")):
+        answer = client.post("/v1/translate", content=b'{"texts": ["a"]}', headers=headers)
+        assert answer.status_code == 422
+        error = answer.json()["error"]
+        assert "Content-Type" in error["what"]
+        assert (error["got"], error["expected"]) == (got, "Content-Type: application/json")
+        assert "-H 'Content-Type: application/json'" in error["hint"]
 
 
 def test_a_body_that_is_too_large_is_refused(client: TestClient) -> None:
@@ -179,32 +170,28 @@ def test_what_takes_too_long_is_ended_and_the_next_request_has_its_turn(model_pa
         assert client.get("/v1/model").json()["limits"]["seconds"] == 1e-9
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "localhost:80:80", "localhost:x", ""],
-)
-def test_a_host_that_is_not_this_server_is_refused_in_json(client: TestClient, host: str) -> None:
-    answer = client.get("/v1/health", headers={"Host": host})
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert error["what"] == "the request names a host that is not this server"
-    assert (error["got"], error["expected"]) == (repr(host), "127.0.0.1, localhost")
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"])
-def test_the_hosts_of_this_server_are_answered_with_any_port(served: Served, host: str) -> None:
+def test_the_hosts_of_this_server_are_answered_with_any_port_and_others_are_refused_in_json(
+    client: TestClient, served: Served
+) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example:80", "localhost:80:80", "localhost:x", ""):
+        answer = client.get("/v1/health", headers={"Host": host})
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert error["what"] == "the request names a host that is not this server"
+        assert (error["got"], error["expected"]) == (repr(host), "127.0.0.1, localhost")
     with TestClient(create_app(served, hosts=["[::1]", "127.0.0.1", "localhost"])) as client:
-        assert client.get("/v1/health", headers={"Host": host}).status_code == 200
+        for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "[::1]"):
+            assert client.get("/v1/health", headers={"Host": host}).status_code == 200, host
     with TestClient(create_app(served, hosts=["*"])) as client:
         assert client.get("/v1/health", headers={"Host": "any.example"}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/health", "/v1/model", "/page/main.js", "/v1/nothing", "/v1/translate"])
-def test_head_is_answered_as_get_without_a_body(client: TestClient, path: str) -> None:
-    head, get = client.head(path), client.get(path)
-    own = {"x-request-id": ""}  # of each request
-    assert (head.status_code, {**head.headers} | own) == (get.status_code, {**get.headers} | own)
-    assert head.content == b""
+def test_head_is_answered_as_get_without_a_body(client: TestClient) -> None:
+    for path in ("/", "/v1/model", "/page/main.js", "/v1/nothing", "/v1/translate"):
+        head, get = client.head(path), client.get(path)
+        own = {"x-request-id": ""}  # of each request
+        assert (head.status_code, {**head.headers} | own) == (get.status_code, {**get.headers} | own)
+        assert head.content == b""
 
 
 def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestClient) -> None:
@@ -217,7 +204,7 @@ def test_the_page_comes_with_its_policy_and_nothing_else_is_served(client: TestC
         assert client.get(path).status_code == 404, path
 
 
-def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: TestClient) -> None:
+def test_openapi_describes_every_path_with_a_readable_name_and_examples_and_answers_fit_it(client: TestClient) -> None:
     found = client.get("/openapi.json").json()
     operations = {path: operation["operationId"] for path, one in found["paths"].items() for operation in one.values()}
     names = ("health", "ready", "translate", "trace", "whatif")
@@ -225,15 +212,12 @@ def test_openapi_describes_every_path_with_a_readable_name_and_examples(client: 
         "/v1/models": "list_models",
         "/v1/model": "describe_model",
     }
-    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "Answers", "ErrorBody"):
+    for name in ("TranslateBody", "TraceBody", "WhatIfBody", "AnswersBody", "ErrorBody"):
         (example,) = found["components"]["schemas"][name]["examples"]
         vars(bodies)[name].model_validate(example)
-
-
-def test_answers_are_those_that_openapi_describes(client: TestClient) -> None:
     body = {"texts": ["abc", "a" * 2000, "x"], "num_return_sequences": 2, "details": True, "confidence": True}
     for kind, answer in (
-        (bodies.Answers, client.post("/v1/translate", json=body)),
+        (bodies.AnswersBody, client.post("/v1/translate", json=body)),
         (bodies.Description, client.get("/v1/model")),
         (bodies.ModelNames, client.get("/v1/models")),
         (bodies.ErrorBody, client.post("/v1/translate", json={})),
@@ -283,7 +267,7 @@ def test_confidence_that_is_not_known_is_a_notice_and_the_texts_are_answered(
     with TestClient(create_app(calibrated), "http://127.0.0.1") as client:
         found = client.post("/v1/translate", json=body | {"num_beams": 3}).json()
         expected = calibrated.translator.translate(["abc"], num_beams=3, num_return_sequences=3)[0]
-        assert (found["answers"][0]["confidence"], found["notices"]) == (expected.confidence, [])
+        assert (found["answers"][0]["confidence"], found["notices"]) == (six_digits(expected.confidence), [])
         assert found["answers"][0]["alternatives"] == []
         assert "left_out" in found["answers"][1]
         found = client.post("/v1/translate", json=body | {"num_beams": 2}).json()
@@ -298,7 +282,10 @@ def test_an_error_names_no_path_of_the_server_and_no_option_of_the_command_line(
     shutil.copy(model_path, tmp_path)
     (tmp_path / "history.jsonl").write_text("not json\n")
     with TestClient(create_app(Served.load(tmp_path, name="dates", device="cpu")), "http://127.0.0.1") as client:
-        error = client.post("/v1/trace", json={"text": "abc", "history": True}).json()["error"]
+        answer = client.post("/v1/trace", json={"text": "abc", "history": True})
+        assert client.post("/v1/trace", json={"text": "abc"}).status_code == 200
+    error = answer.json()["error"]
+    assert (answer.status_code, error["what"]) == (500, "cannot read the history of the run")
     assert error["where"].startswith("dates/history.jsonl")
     words = (
         GlassformerError("x", hint="`glassformer tokens MODEL TEXT --side target` prints how a text is split"),
@@ -306,11 +293,6 @@ def test_an_error_names_no_path_of_the_server_and_no_option_of_the_command_line(
         GlassformerError("x", hint="a smaller decoding.num_beams"),
     )
     assert [error_body(error)["error"].get("hint") for error in words] == [None, None, "a smaller num_beams"]
-
-
-def test_the_example_is_the_first_held_out_row(served: Served, tmp_path: Path) -> None:
-    RunDirectory(tmp_path).write_held_out([("two", "x"), ("one", "y")])
-    assert find_example(tmp_path / "model.safetensors", served.translator) == "two"
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from glassformer.data.digits import six_digits
 from glassformer.serve.served import Served
 from tests.serve.serving import running
 
@@ -33,7 +34,7 @@ def test_a_generated_client_translates(
         body = models.TranslateBody(texts=["abc", "a" * 2000], details=True)
         found = translate.sync(client=made, body=body)
         (answer,) = served.translator.translate(["abc"])
-        assert json.loads(json.dumps(found.to_dict()))["answers"][0] == answer.to_json()
+        assert json.loads(json.dumps(found.to_dict()))["answers"][0] == six_digits(answer.to_json())
         assert found.answers[1].left_out.startswith("2000 tokens")
         refused = translate.sync(client=made, body=models.TranslateBody(texts=[], model="other"))
         assert refused.error.what == "the server has no model of this name"

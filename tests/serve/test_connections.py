@@ -66,13 +66,10 @@ def test_a_body_without_end_is_refused_and_the_others_are_served(server: Running
         assert server.text("/metrics").count('route="/v1/translate",status="413"} 1.0') == 1
 
 
-def test_a_body_that_is_far_too_large_gets_its_answer(server: Running) -> None:
+def test_a_body_or_a_head_that_is_far_too_large_gets_its_answer(server: Running) -> None:
     with server.connect() as opened:
         opened.sendall(HEAD % 30_000_000 + bytes(30_000_000))
         assert read_answer(opened)[0] == 413
-
-
-def test_a_large_head_is_answered_with_431(server: Running) -> None:
     with server.connect() as opened:
         opened.sendall(HEALTH[:-2] + b"A: " + b"x" * (HEAD_BYTES + 10))
         assert read_all(opened).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
@@ -104,11 +101,9 @@ def test_clients_that_leave_anywhere_in_a_request_are_forgotten(server: Running)
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),  # TLS
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET / HTTP/1.1\r\n\r\n",
         HEALTH[:-2] + b"X: y\r\n" * 20_000,
         b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\n",
         HEAD % 10 + BODY + b"\0" * 100,
-        HEAD.replace(b"%d", b"-1"),
         HEAD.replace(b"%d", b"9" * 100),
         REQUEST.replace(b"Content-Length", b"Content-Length: 1\r\nContent-Length"),
         REQUEST.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nContent-Length"),

@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from glassformer.cli.serve import _check, _named
+from glassformer.data.digits import six_digits
 from glassformer.errors import UsageError
 from glassformer.serve.api import create_app
 from glassformer.serve.served import Served, load_models
@@ -26,7 +27,7 @@ def models(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> list[S
     return load_models({"one": model_path, "other": other}, example="gfe", device="cpu")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(models: list[Served]) -> Iterator[TestClient]:
     with TestClient(create_app(*models), "http://127.0.0.1") as found:
         yield found
@@ -50,7 +51,7 @@ def test_a_request_is_answered_by_the_model_that_it_names(client: TestClient, mo
     for name, answer in ((None, expected[0]), ("one", expected[0]), ("other", expected[1])):
         body = {} if name is None else {"model": name}
         found = client.post("/v1/translate", json={"texts": ["abc"], **body}).json()["answers"][0]
-        assert (found["text"], found["score"]) == (answer.text, answer.score)
+        assert (found["text"], found["score"]) == (answer.text, six_digits(answer.score))
         trace = client.post("/v1/trace", json={"text": "abc", **body}).json()
         assert trace["provenance"]["model"] == models[name == "other"].name
         changed = client.post("/v1/whatif", json={"text": "abc", "edits": ["causal off"], **body}).json()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from unittest.mock import Mock
 
@@ -19,27 +18,21 @@ from glassformer.serve.observe import SAFE
 from glassformer.serve.served import Served
 
 
-@pytest.fixture
-def client(served: Served) -> Iterator[TestClient]:
-    """An application that has counted nothing yet."""
-    with TestClient(create_app(served), "http://127.0.0.1") as started:
-        yield started
-
-
 def metrics_of(client: TestClient) -> dict[tuple[str, ...], float]:
     """The value of each sample, by its name and the values of its labels."""
     families = text_string_to_metric_families(client.get("/metrics").text)
     return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
 
 
-def test_metrics_count_requests_texts_and_joint_computations(client: TestClient, served: Served) -> None:
-    client.post("/v1/translate", json={"texts": ["abc", "gfe"]})
-    client.post("/v1/translate", json={"texts": ["abc"], "prefix": "x"})
-    client.get("/v1/nothing/of/this/name")
-    client.request("BREW", "/page/main.js")
-    while not served.worker.is_idle:
-        time.sleep(0.01)
-    metrics = metrics_of(client)
+def test_metrics_count_requests_texts_and_joint_computations(served: Served) -> None:
+    with TestClient(create_app(served), "http://127.0.0.1") as client:
+        client.post("/v1/translate", json={"texts": ["abc", "gfe"]})
+        client.post("/v1/translate", json={"texts": ["abc"], "prefix": "x"})
+        client.get("/v1/nothing/of/this/name")
+        client.request("BREW", "/page/main.js")
+        while not served.worker.is_idle:
+            time.sleep(0.01)
+        metrics = metrics_of(client)
     expected = {
         ("glassformer_requests_total", "POST", "/v1/translate", "200"): 1,
         ("glassformer_requests_total", "POST", "/v1/translate", "422"): 1,
@@ -90,17 +83,16 @@ def test_the_log_has_a_line_of_json_for_each_request_and_no_texts(
 
 
 def test_an_error_is_500_in_json_and_one_that_nobody_expected_is_logged_with_its_request(
-    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: TestClient, served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with TestClient(create_app(served), "http://127.0.0.1") as client:
-        monkeypatch.setattr(served.translator, "translate", Mock(side_effect=NotFiniteError.at(0, "nan")))
-        answer = client.post("/v1/translate", json={"texts": ["abc"]})
-        assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")
-        monkeypatch.setattr(served.translator, "translate", Mock(side_effect=RuntimeError("unexpected")))
-        answer = client.post("/v1/translate", json={"texts": ["abc"]}, headers={"X-Request-ID": "7"})
-        assert (answer.status_code, answer.json()["error"]["got"]) == (500, "request 7")
-        assert answer.headers["X-Frame-Options"] == "DENY"
-        monkeypatch.undo()
-        assert client.post("/v1/translate", json={"texts": ["abc"]}).status_code == 200
+    monkeypatch.setattr(served.translator, "translate", Mock(side_effect=NotFiniteError.at(0, "nan")))
+    answer = client.post("/v1/translate", json={"texts": ["abc"]})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (500, "NotFiniteError")
+    monkeypatch.setattr(served.translator, "translate", Mock(side_effect=RuntimeError("unexpected")))
+    answer = client.post("/v1/translate", json={"texts": ["abc"]}, headers={"X-Request-ID": "7"})
+    assert (answer.status_code, answer.json()["error"]["got"]) == (500, "request 7")
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    monkeypatch.undo()
+    assert client.post("/v1/translate", json={"texts": ["abc"]}).status_code == 200
     assert "request 7 failed" in caplog.text
     assert "RuntimeError: unexpected" in caplog.text

@@ -69,11 +69,3 @@ def test_answers_stay_and_the_history_of_a_model_file_that_changed_in_any_way_is
     assert (before["errors"]["rows"] > 0, before["notices"]) == (True, [])
     change(run / "model.safetensors")
     assert answers(client) == before | {"history": None, "errors": None, "notices": [CHANGED]}
-
-
-def test_a_damaged_history_of_the_same_model_is_an_error(run: Path, client: TestClient) -> None:
-    (run / "history.jsonl").write_text("not json\n")
-    answer = client.post("/v1/trace", json={"text": TEXT, "history": True})
-    assert answer.status_code == 500
-    assert answer.json()["error"]["what"] == "cannot read the history of the run"
-    assert client.post("/v1/trace", json={"text": TEXT}).status_code == 200

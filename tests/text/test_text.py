@@ -110,13 +110,6 @@ def test_texts_of_characters_are_normalized_each_by_itself(settings: dict[str, A
         assert ids.tolist() == [number for text in some for number in tokenizer.frame(tokenizer.encode(text))]
 
 
-def test_a_framed_text_without_an_id_has_the_name_that_the_caller_gave_it() -> None:
-    tokenizer = learn(CORPUS, SideSettings(kind="characters", unknown=False))
-    with pytest.raises(TextError) as error:
-        tokenizer.frame_many(["low", "low new é"], "row {}".format)
-    assert error.value.where == "row 1, column 9"
-
-
 @cache
 def reloaded(kind: str) -> Tokenizer:
     return Tokenizer.from_dict(json.loads(json.dumps(learned(kind).to_dict())))
@@ -205,6 +198,9 @@ def test_a_text_among_many_has_the_name_that_the_caller_gave_it(wrong: str, monk
         with pytest.raises(TextError) as error:
             tokenizer.encode_many(texts)
         assert error.value.where == "text 3, column 9"
+        with pytest.raises(TextError) as error:
+            tokenizer.frame_many(texts, "row {}".format)
+        assert error.value.where == "row 2, column 9"
     assert tokenizer.encode_many(["low"], where=["row 2"]) == [tokenizer.encode("low")]
 
 

@@ -16,10 +16,7 @@ from tests.training.test_loop import PAIRS, scripted, settings, weight_list
 
 
 def stopped_after(step, path, chosen):
-    stop_after(step, train(PAIRS, chosen, path, device="cpu"))
-
-
-def stop_after(step, run):
+    run = train(PAIRS, chosen, path, device="cpu")
     update = run.update
 
     def update_and_stop(batches):

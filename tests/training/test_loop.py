@@ -43,7 +43,6 @@ TINY = {
     },
     "decoding": {"num_beams": 1, "max_new_tokens": 6},
 }
-ASCII68 = {side: {"kind": "characters", "preset": "ascii68"} for side in ("source", "target")}
 
 
 def settings(**sections: dict) -> Settings:
@@ -88,15 +87,6 @@ def test_the_loss_is_the_mean_over_target_tokens(tmp_path, smoothing):
     assert first.step == 1
     assert first.loss == pytest.approx(wanted, rel=1e-5)
     assert first.perplexity == pytest.approx(math.exp(plain), rel=1e-4)
-
-
-@pytest.mark.usefixtures("every_update_tells")
-def test_the_first_loss_over_68_characters_is_a_little_more_than_pure_chance(tmp_path):
-    model = {"norm": "post", "tied_embeddings": "all", "d_model": 64, "n_encoder_layers": 3, "n_decoder_layers": 3}
-    training = {"batch_tokens": 2000, "label_smoothing": 0.1}
-    run = start(tmp_path, tokens=ASCII68 | {"shared": True}, model=model, training=training)
-    first = next(event for event in run if isinstance(event, Progress))
-    assert math.log(68) < first.loss < math.log(68) + 1
 
 
 def test_one_update_is_adams_for_the_mean_over_tokens(tmp_path):
@@ -184,10 +174,10 @@ def test_wsd_decays_when_neither_metric_nor_loss_has_a_gain(tmp_path, monkeypatc
 
 
 def test_a_resumed_run_continues_its_decay(tmp_path):
-    training = {"steps": 20, "validate_every": 1, "average_last": 0, "schedule": "wsd", "warmup_steps": 0}
+    training = {"steps": 10, "validate_every": 9, "average_last": 0, "schedule": "wsd", "warmup_steps": 0}
     run = start(tmp_path, training=training)
     for event in run:
-        if isinstance(event, Saved) and event.step == 18:
+        if isinstance(event, Saved) and event.step == 9:
             run.stop()
     run = resumed(tmp_path)
     assert not [event for event in run if isinstance(event, Decaying)]
@@ -278,10 +268,9 @@ def test_a_stopped_run_goes_on_to_the_same_weights_bit_by_bit(tmp_path, step):
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)
 
 
-@pytest.mark.parametrize("kind", [Validated, Saved])
-def test_a_run_that_is_left_after_a_validation_can_be_resumed(tmp_path, kind):
+def test_a_run_that_is_left_after_a_validation_can_be_resumed(tmp_path):
     for event in start(tmp_path, training={"validate_every": 2}):
-        if isinstance(event, kind):
+        if isinstance(event, Validated):
             break
     assert next(iter(resumed(tmp_path))).step == event.step == 2
 
@@ -300,19 +289,11 @@ def test_events_come_in_order_and_are_all_in_the_history(tmp_path):
     started, validated, saved = events[0], events[3], events[4]
     assert (started.train_rows, started.valid_rows, started.device) == (32, 8, "cpu")
     assert started.n_parameters == ModelFile.load(tmp_path / "run").n_parameters
-    assert {(sample.source, sample.gold) for sample in validated.samples} <= set(PAIRS)
+    assert {(sample.source, sample.target) for sample in validated.samples} <= set(PAIRS)
     assert saved.path.exists()
     assert all(one.seconds <= other.seconds and one.step <= other.step for one, other in pairwise(events))
     lines = (tmp_path / "run" / "history.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [json.loads(json.dumps(event.to_json())) for event in events]
-
-
-def test_without_held_out_rows_the_loss_of_training_decides(tmp_path):
-    chosen = settings(data={"valid_fraction": 0.0}, training={"steps": 2})
-    validated, finished = outcome(train(PAIRS, chosen, tmp_path / "run", device="cpu"))
-    assert finished.metric == "loss"
-    assert validated[0].value == validated[0].loss
-    assert validated[0].samples == ()
 
 
 def test_init_takes_over_weights_tokens_and_shape(tmp_path):
@@ -346,8 +327,9 @@ def test_a_run_whose_folder_is_moved_stops_and_is_resumed_where_it_is(tmp_path):
     events = iter(start(tmp_path, training={"validate_every": 2}))
     assert any(isinstance(event, Saved) for event in events)
     (tmp_path / "run").rename(tmp_path / "moved")
-    with pytest.raises(RunError, match="the run directory was moved or removed"):
+    with pytest.raises(RunError, match="the run directory was moved or removed") as caught:
         list(events)
+    assert "if it was moved" in str(caught.value.hint)
     assert not (tmp_path / "run").exists()
     assert train(PAIRS, None, tmp_path / "moved", resume=True, device="cpu").finish().translate(["1845-01-05"])
 

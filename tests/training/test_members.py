@@ -93,15 +93,15 @@ def out(trained: tuple[Path, Any], tmp_path: Path) -> Path:
 def test_the_lines_are_those_of_each_history_and_the_end_is_that_of_all(trained, out, table):
     _, lines = trained
     assert [seed for seed, line in lines if line["event"] == "finished"] == [1, 2]
-    assert [line["step"] for seed, line in lines if (seed, line["event"]) == (2, "validated")] == [4, 8, 12, 16, 20, 24]
+    assert [line["step"] for seed, line in lines if (seed, line["event"]) == (2, "validated")] == [4, 8, 12, 16]
     (out / "model.safetensors").unlink()
     members = members_of(table, out, None, resume=True)
     assert list(members) == []  # all are trained
     end = members.finished
-    assert (end.step, end.path, end.chosen) == (48, out / "model.safetensors", "2 members, with the seeds 1, 2")
+    assert (end.step, end.path, end.chosen) == (32, out / "model.safetensors", "2 members, with the seeds 1, 2")
     assert (
         end.loss_fell
-        == fmean(loss_fell(out / "members" / seed / "history.jsonl", Position(step=24)) for seed in "12")
+        == fmean(loss_fell(out / "members" / seed / "history.jsonl", Position(step=16)) for seed in "12")
         > 0
     )
     assert "2 members, with the seeds 1, 2" in (out / "README.md").read_text(encoding="utf-8")
@@ -283,10 +283,11 @@ def test_without_held_out_rows_the_metric_is_the_mean_of_the_members(tmp_path, t
     settings = with_training(steps=4, metric=metric).model_dump() | {"data": {"valid_fraction": fraction}}
     members = members_of(table, tmp_path / "run", Settings(**settings))
     with here():
-        list(members)
+        lines = list(members)
     values = [ModelFile.load(tmp_path / "run" / "members" / seed).metrics.value for seed in "12"]
     end, metrics = members.finished, ModelFile.load(tmp_path / "run").metrics
     assert end.metric == metrics.metric == "loss"
+    assert {line["samples"] == [] for _, line in lines if line["event"] == "validated"} == {not fraction}
     if fraction:
         assert (metrics.rows, end.value < max(values)) == ("validation", True)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -33,9 +34,11 @@ SHORT = tiny.OVERRIDES | {
 }
 
 
-@pytest.fixture(autouse=True)
-def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.training.race.ROUND_TOKENS", 64 * 8)
+@pytest.fixture(scope="module", autouse=True)
+def short_rounds() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("glassformer.training.race.ROUND_TOKENS", 64 * 8)
+        yield
 
 
 def until(run: Run, event: type) -> list[object]:
@@ -50,10 +53,8 @@ def until(run: Run, event: type) -> list[object]:
 
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[object]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("glassformer.training.race.ROUND_TOKENS", 64 * 8)
-        run = train(PAIRS, out=tmp_path_factory.mktemp("race") / "run", overrides=SHORT, device="cpu")
-        return run, until(run, Started)
+    run = train(PAIRS, out=tmp_path_factory.mktemp("race") / "run", overrides=SHORT, device="cpu")
+    return run, until(run, Started)
 
 
 def test_the_candidates_are_planned_and_named(tmp_path):

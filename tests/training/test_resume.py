@@ -36,7 +36,7 @@ def _interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("interrupted") / "run"
     run = train(PAIRS, SETTINGS, out, device="cpu")
     for event in run:
-        if isinstance(event, Saved) and event.step == 12:
+        if isinstance(event, Saved) and event.step == 8:
             run.stop()
     return out
 
@@ -91,9 +91,9 @@ def test_when_the_newest_checkpoint_is_damaged_the_run_continues_from_the_one_be
     planned = plan(PAIRS, interrupted.path, resume=True)
     (notice,) = (notice for notice in notices_of(planned) if notice.kind == "damaged checkpoint")
     assert notice.text.startswith("the newest checkpoint is damaged (")
-    assert notice.text.endswith("the run continues from the one before it, after step 12")
+    assert notice.text.endswith("the run continues from the one before it, after step 8")
     for event in Run(planned, "cpu"):
-        if event.step == 12:  # the damaged file is gone before another one is written
+        if event.step == 8:  # the damaged file is gone before another one is written
             read_tensors(interrupted.resume, RESUME_FORMAT)
     assert digest(interrupted.path) == digest(ended)
 
@@ -153,7 +153,7 @@ def test_several_processes_compare_their_checkpoints_and_the_models_that_they_st
         return _digest(plan(PAIRS, **options))
 
     resumed = compared(out=interrupted.path, resume=True)
-    assert resumed["checkpoints"].startswith("step 12, ")
+    assert resumed["checkpoints"].startswith("step 8, ")
     starts = [interrupted.model, *interrupted.kept_checkpoints()[:1], None]
     assert len({compared(out=tmp_path / "new", init=init)["models to start from"] for init in starts}) == 3
 

@@ -65,16 +65,6 @@ def test_score_and_evaluate_take_mappings(translator):
         assert "row 2" in (caught.value.where or "")
 
 
-def test_an_answer_never_has_a_symbol(translator):
-    ids = set(translator.target_tokenizer.vocabulary.input_ids)
-    options = {"do_sample": True, "temperature": 5.0, "num_return_sequences": 20, "max_new_tokens": 10}
-    answers = translator.translate([source for source, _ in PAIRS[:8]], **options)
-    tokens = [token for answer in answers for each in (answer, *answer.alternatives) for token in each.tokens]
-    symbols = {translator.target_tokenizer.vocabulary.pieces[token] for token in ids}
-    assert len(symbols) == 5
-    assert not symbols & set(tokens)
-
-
 def test_a_trace_tells_the_input_of_each_token(translator):
     trace = explain(translator, {"lemma": "bax", "tags": "V;PST", "language": "b"}, num_beams=2)
     assert trace.passed

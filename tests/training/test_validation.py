@@ -99,12 +99,12 @@ def test_a_held_out_source_with_several_targets_is_right_with_any_of_them(
     assert measured.errors == {
         "rows": 3,
         "wrong": 1,
-        "examples": [{"source": "1847-03-07", "gold": "March 7, 1847", "answer": "March 7, 184", "score": -1.5}],
+        "examples": [{"source": "1847-03-07", "target": "March 7, 1847", "answer": "March 7, 184", "score": -1.5}],
     }
     (tmp_path / "errors.json").write_text(json.dumps(measured.errors), encoding="utf-8")
     errors = errors_of(tmp_path)
     assert errors is not None
-    assert (errors.rows, errors.wrong, errors.examples[0].gold) == (3, 1, "March 7, 1847")
+    assert (errors.rows, errors.wrong, errors.examples[0].target) == (3, 1, "March 7, 1847")
 
 
 def test_the_loss_of_a_validation_stays_that_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

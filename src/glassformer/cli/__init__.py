@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from glassformer.cli.command import Command, Group, as_options
+from glassformer.cli.command import Command, Commands, as_options
 from glassformer.cli.console import print_error
 from glassformer.cli.help import description_of
 from glassformer.errors import GlassformerError, is_out_of_memory
@@ -34,7 +34,7 @@ def command_line(first: str = "") -> typer.Typer:
     panels = {name: panel for panel, names in VERBS.items() for name in names}
     no_help = {"help": False}  # a flag without a default is checked with Pydantic, which takes long to import
     app = typer.Typer(
-        cls=Group,
+        cls=Commands,
         help="Train an encoder-decoder Transformer on a table of text pairs, and inspect how each translation is "
         "computed.",
         no_args_is_help=True,

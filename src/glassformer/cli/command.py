@@ -118,7 +118,7 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
             raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
 
 
-class Group(TyperGroup):
+class Commands(TyperGroup):
     """All commands."""
 
     def format_help(self, ctx: typer.Context, _formatter: Any) -> None:  # type: ignore[override]

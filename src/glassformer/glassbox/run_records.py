@@ -65,7 +65,7 @@ class WrongAnswer(Strict):
     """A held-out pair and the answer of the model."""
 
     source: str
-    gold: str
+    target: str
     answer: str
     score: float
 

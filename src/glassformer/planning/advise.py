@@ -35,7 +35,7 @@ ONE_FORM_WORDS = 0.25  # minimum of the fraction of target words that are in the
 SEVERAL_TARGETS = 0.01  # maximum of the fraction of sources with several targets, in such a table
 BLEU_WORDS = 4.0  # minimum of the mean number of words in a target, from which BLEU is the metric
 PROSE_ROWS = 1_000  # minimum number of rows from which subwords are learned
-FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization; below MANY_ROWS more for open vocabularies
+FEW_ROWS, MANY_ROWS = 5_000, 20_000  # below FEW_ROWS more regularization, below MANY_ROWS for open vocabularies; races
 COMMON = 0.3  # minimum of the fraction of the characters of a target that are in its source, where they can be copied
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 6_000, 15_000, 3  # limits of the maximum number of steps
 PATIENCE = 4  # validations
@@ -145,12 +145,13 @@ def _candidates(
     n_rows: int, kinds: tuple[str, str], common: float, fixed: Mapping[str, Any], *, has_symbols: bool
 ) -> tuple[Candidate, ...]:
     """Return what a race tries, the rule first: characters in place of words or subwords, with and without copying."""
-    characters, can_copy = ("characters", "characters"), common > COMMON and n_rows < FEW_ROWS
+    is_small = n_rows < (MANY_ROWS if has_symbols else FEW_ROWS)
+    characters, can_copy = ("characters", "characters"), common > COMMON and is_small
     rule = Candidate(kinds, copying=kinds == characters and can_copy and has_symbols)
     other = Candidate(characters, copying=can_copy and not rule.copying)
     is_mixed = kinds[0] != kinds[1]  # such as letters to phones
     is_fixed = "model.copy_mechanism" in fixed or any(name.startswith("tokens.") for name in fixed)
-    return (rule,) if n_rows >= FEW_ROWS or is_mixed or is_fixed or other == rule else (rule, other)
+    return (rule,) if not is_small or is_mixed or is_fixed or other == rule else (rule, other)
 
 
 def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
@@ -282,8 +283,8 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
         ),
         "clip_norm": (1.0, "limits rare large gradients"),
         "validate_every": (
-            max(1, min(1_000, max(steps // 40, min(100, steps // 5)))),
-            "forty validations, 100 to 1,000 steps apart",
+            max(1, min(1_000, max(steps // 60, min(100, steps // 5)))),
+            "sixty validations, 100 to 1,000 steps apart",
         ),
     }
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]

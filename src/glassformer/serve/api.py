@@ -16,12 +16,13 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from glassformer.data.digits import six_digits
 from glassformer.errors import BusyError, GlassformerError, quoted
 from glassformer.glassbox.report import live_html, modules, style_sheet
 from glassformer.glassbox.schema import Trace
 from glassformer.serve.bodies import (
     ERRORS,
-    Answers,
+    AnswersBody,
     Body,
     Description,
     Health,
@@ -101,13 +102,13 @@ def _find(models: Models, body: Body, request: Request) -> Served:
 
 
 def _serve_models(app: FastAPI, models: Models) -> None:
-    @app.post("/v1/translate", response_model=Answers)
+    @app.post("/v1/translate", response_model=AnswersBody)
     async def translate(body: TranslateBody, request: Request) -> Response:
         """Translate texts. One that the model does not take has an empty answer, with the reason in `left_out`."""
         answers, notices = await _find(models, body, request).translate(body)
         request.scope["glassformer"]["texts"] = len(answers)
         body_json = {"answers": [answer_json(answer, details=body.details) for answer in answers], "notices": notices}
-        return Response(json.dumps(body_json), media_type="application/json")
+        return Response(json.dumps(six_digits(body_json)), media_type="application/json")
 
     @app.get("/v1/models", response_model=ModelNames)
     async def list_models() -> Response:

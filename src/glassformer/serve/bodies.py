@@ -132,7 +132,7 @@ class TextAnswer(BaseModel):
     """The log-probability of each token and of the end."""
 
 
-class Answers(BaseModel):
+class AnswersBody(BaseModel):
     """An answer for each text, in order."""
 
     model_config = _documented({"answers": [_ANSWER | {"alternatives": []}], "notices": []})

@@ -91,13 +91,13 @@ class Sample(NamedTuple):
     """A held-out pair and the answer of the model."""
 
     source: str
-    gold: str
+    target: str
     answer: str
 
     @property
     def is_right(self) -> bool:
-        """Whether answer and gold are the same text, in NFC."""
-        return bool(exact_matches([self.answer], [self.gold])[0])
+        """Whether answer and target are the same text, in NFC."""
+        return bool(exact_matches([self.answer], [self.target])[0])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from glassformer.data.prepare import Prepared
 from glassformer.evaluation.metrics import Item, group_by_source, higher_is_better, nearest_references, quick_metric
 from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import Engine, search
-from glassformer.inference.engines.compiled import prepare
+from glassformer.inference.engines.compiled import prepare_inference
 from glassformer.inference.engines.numpy import NumPyEngine
 from glassformer.runtime.devices import CPU, autocast
 from glassformer.runtime.processes import Processes
@@ -44,7 +44,7 @@ SMALL_FALL, SMALL_FALL_NATS = 0.01, 0.001  # of a loss, that is no gain: a fract
 class Measurement:
     """A measurement: plain loss in nats per target token, value of the metric, some translations, the wrong ones.
 
-    `gold` of a translation is the nearest of the references of its source.
+    `target` of a sample is the nearest of the references of its source.
     """
 
     loss: float
@@ -56,7 +56,7 @@ class Measurement:
     def wrong(self) -> tuple[Sample, ...]:
         """The first wrong answers."""
         first = self.errors.get("examples", [])[:N_SAMPLES]
-        return tuple(Sample(one["source"], one["gold"], one["answer"]) for one in first)
+        return tuple(Sample(one["source"], one["target"], one["answer"]) for one in first)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Validator:
         answers = [prepared.target_tokenizer.decode(ids) for ids, _ in best]
         samples = self._samples(translated, answers)
         wrong = [
-            {"source": sample.source, "gold": sample.gold, "answer": sample.answer, "score": score}
+            {"source": sample.source, "target": sample.target, "answer": sample.answer, "score": score}
             for sample, (_, score) in zip(samples, best, strict=True)
             if not sample.is_right
         ]
@@ -168,7 +168,7 @@ class Validator:
         model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
         engine: Engine  # a new one, because the weights have changed
         if device == CPU:
-            engine = NumPyEngine([prepare(self.prepared.settings.model, get_weights(model))], target)
+            engine = NumPyEngine([prepare_inference(self.prepared.settings.model, get_weights(model))], target)
         else:
             from glassformer.inference.engines.torch import TorchEngine
 

@@ -57,7 +57,9 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: A
     assert address(window) == shared
 
 
-def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(window: Any, trace: Trace) -> None:
+def test_back_returns_to_the_panel_the_text_and_the_edits_before_and_forward_to_those_after(
+    window: Any, trace: Trace
+) -> None:
     window.open(trace)
     for name in ("attention", "logits", "search"):
         window.panel(name)
@@ -67,10 +69,6 @@ def test_back_returns_to_the_panel_before_and_forward_to_the_one_after(window: A
         window.page.wait_for_selector(f"h1:has-text('{title}')")
     window.page.go_forward()
     window.page.wait_for_selector("h1:has-text('Attention')")
-
-
-def test_back_undoes_an_edit_and_another_text(window: Any, trace: Trace) -> None:
-    window.open(trace)
     window.ask("gfab")
     window.panel("whatif")
     window.press("toggle-causal off")

@@ -10,7 +10,6 @@ import pytest
 
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
-from glassformer.storage.modelfile import ModelFile
 from tests.glassbox.conftest import make_model
 
 pytestmark = pytest.mark.browser
@@ -19,12 +18,8 @@ WORDS = ["hello, my friend the ship sails tonight.", "morning evening good where
 
 
 @pytest.fixture(scope="module")
-def model() -> ModelFile:
-    return make_model(5, "words", texts=(WORDS, ["hallo, mijn vriend", "het schip vaart"]))
-
-
-@pytest.fixture(scope="module")
-def words(model: ModelFile) -> Trace:
+def words() -> Trace:
+    model = make_model(5, "words", texts=(WORDS, ["hallo, mijn vriend", "het schip vaart"]))
     return explain(model, "hello, my captain", weights=True, num_beams=2)
 
 
@@ -41,14 +36,10 @@ def crowded() -> Trace:
     return explain(model, "hello,", weights=True, num_beams=2)
 
 
-@pytest.fixture(scope="module")
-def many() -> Trace:
-    words = [" ".join(f"word{i}" for i in range(first, first + 12)) for first in range(0, 96, 12)]
-    return explain(make_model(5, "words", texts=(words, words)), "word1 word2", weights=True, num_beams=2)
-
-
-def test_labels_of_the_embedding_map_do_not_overlap(window: Any, many: Trace) -> None:
-    window.open(many, "space")
+def test_labels_of_the_embedding_map_do_not_overlap(window: Any) -> None:
+    many = [" ".join(f"word{i}" for i in range(first, first + 12)) for first in range(0, 96, 12)]
+    model = make_model(5, "words", texts=(many, many))
+    window.open(explain(model, "word1 word2", weights=True, num_beams=2), "space")
     boxes = window.all(
         ".point:not(.crowded) text",
         "['left', 'top', 'right', 'bottom'].map((side) => each.getBoundingClientRect()[side])",

@@ -38,7 +38,7 @@ def test_a_cell_lights_its_row_and_its_column_and_a_selected_score_its_query_and
     assert window.page.locator("tr.partner").count() == 0
 
 
-def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace: Trace) -> None:
+def test_the_focus_of_the_keyboard_lights_as_the_pointer_does_in_every_panel(window: Any, trace: Trace) -> None:
     window.open(trace, "qkv")
     window.page.mouse.move(2, 2)
     window.page.focus("[data-stage='decoder.1.cross.keys'] td[data-cell='0,0,0']")
@@ -47,10 +47,7 @@ def test_the_focus_of_the_keyboard_lights_as_the_pointer_does(window: Any, trace
     window.page.focus("#steps [data-row='2']")
     assert window.run(LIT, "[data-stage='decoder.1.cross.queries'] tr") == ["t2"]
     assert window.run(LIT, "[data-stage='decoder.1.cross.keys'] tr") == []
-
-
-def test_a_token_is_lit_in_the_panel_of_tokens_and_in_the_alignment(window: Any, trace: Trace) -> None:
-    window.open(trace)
+    window.panel("tokens")
     window.page.hover(".chip >> nth=2")
     assert window.run(LIT, "#panel *") == ["s2"]
     window.page.hover("#steps [data-row='1']")

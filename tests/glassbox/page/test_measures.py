@@ -119,16 +119,6 @@ WRONG = (
 )
 
 
-def test_errors_are_counted_by_kind_commonest_first(window: Any, trace: Trace) -> None:
-    examples = [WrongAnswer("abc", gold, answer, -1.0) for gold, answer, _ in WRONG]
-    window.open(replace(trace, errors=Errors(100, 20, examples)), "errors")
-    kinds = window.all("#panel [data-kind]", COUNTS)
-    assert dict(kinds) == Counter(kind for _, _, kind in WRONG)
-    counts = [count for _, count in kinds]
-    assert counts == sorted(counts, reverse=True)
-    assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.text("#panel")
-
-
 PROSE = (
     ("ein mann in einem hemd", "ein mann in hemd", "one word was dropped"),
     ("ein mann in einem hemd", "ein mann in einem roten hemd", "one word was added"),
@@ -142,9 +132,7 @@ PROSE = (
 )
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, width: int) -> None:
-    window.page.set_viewport_size({"width": width, "height": 900})
+def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace) -> None:
     source = "abcdefg"  # characters that this model knows
     examples = [WrongAnswer(source, gold, answer, -1.0) for gold, answer, _ in PROSE]
     window.open(replace(trace, errors=Errors(100, len(PROSE), examples)), "errors")
@@ -154,14 +142,23 @@ def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace, wi
     assert window.text(f"{row} td:nth-child(1)") == source
     assert [each.strip() for each in window.page.locator(f"{row} mark").all_inner_texts()] == ["mann", "hund"]
     assert window.text(f"{row} td:nth-child(3)").strip() == "ein hund in einem hemd"
-    boxes = window.all(f"{row} td", "each.getBoundingClientRect().width")
-    assert min(boxes[:3]) > 180
-    assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
+    for width in (1440, 390):
+        window.page.set_viewport_size({"width": width, "height": 900})
+        boxes = window.all(f"{row} td", "each.getBoundingClientRect().width")
+        assert min(boxes[:3]) > 180
+        assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
 
 
-def test_the_difference_is_marked_inside_the_answer_and_an_error_is_opened_in_the_page_or_with_a_command(
+def test_errors_are_counted_by_kind_marked_inside_the_answer_and_opened_in_the_page_or_with_a_command(
     window: Any, trace: Trace
 ) -> None:
+    examples = [WrongAnswer("abc", gold, answer, -1.0) for gold, answer, _ in WRONG]
+    window.open(replace(trace, errors=Errors(100, 20, examples)), "errors")
+    kinds = window.all("#panel [data-kind]", COUNTS)
+    assert dict(kinds) == Counter(kind for _, _, kind in WRONG)
+    counts = [count for _, count in kinds]
+    assert counts == sorted(counts, reverse=True)  # the commonest first
+    assert f"A doubled digit was dropped in 2 of {len(WRONG)}." in window.text("#panel")
     found = replace(trace, errors=Errors(100, 1, [WrongAnswer("cab", "May 1833", "Mai 183x", -1.0)]))
     window.open(found, "errors")
     gold, answer = window.page.locator(".diff").all()
@@ -202,18 +199,6 @@ def test_the_frame_of_an_overview_is_dragged(window: Any) -> None:
     window.page.locator(cell).first.focus()
     window.page.keyboard.press("ArrowLeft")
     assert window.run(first, cell) == before - 1
-
-
-def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace: Trace) -> None:
-    window.page.set_viewport_size({"width": 1280, "height": 800})
-    window.open(trace)
-    for name in ("embedding", "qkv", "attention", "norm", "heads", "search", "alignment", "logits"):
-        window.panel(name)
-        tops = window.all(
-            "#panel table, #panel .picture, #panel .tree svg, #panel .heatmap, #panel .bars",
-            "each.getBoundingClientRect().top",
-        )
-        assert min(tops) < 560, name
 
 
 def test_a_matrix_has_a_legend_and_a_zero_is_a_dot(window: Any, trace: Trace) -> None:

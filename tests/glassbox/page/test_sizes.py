@@ -76,6 +76,14 @@ def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace) 
     assert window.page.locator("[data-key='attention']").is_visible()  # which attention it is
     window.page.emulate_media(media="null")
     assert window.page.locator("#tabs").is_visible()
+    # A matrix is as wide as the paper before the browser measures it: with a wider one it prints everything smaller
+    window.page.set_viewport_size({"width": 390, "height": 844})
+    count = f"document.querySelectorAll(`{columns}`).length"
+    assert window.run(f"return {count}") < 8
+    window.run(f"addEventListener('beforeprint', () => {{ window.printed = {count}; }}, {{ once: true }});")
+    window.page.pdf(format="A4")
+    assert window.run("return window.printed") == 8
+    assert window.run(f"return {count}") < 8  # and on the screen again
 
 
 def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace) -> None:
@@ -99,18 +107,6 @@ def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace) -> 
     window.page.emulate_media(media="null")
 
 
-def test_a_matrix_is_as_wide_as_the_paper_before_the_browser_measures_it(window: Any, trace: Trace) -> None:
-    """Of a page with a wider matrix, the browser prints everything smaller."""
-    window.page.set_viewport_size({"width": 390, "height": 844})
-    window.open(trace, "attention")
-    count = "document.querySelectorAll(`[data-stage='decoder.1.cross.output'] tbody tr:first-child td`).length"
-    assert window.run(f"return {count}") < 8
-    window.run(f"addEventListener('beforeprint', () => {{ window.printed = {count}; }}, {{ once: true }});")
-    window.page.pdf(format="A4")
-    assert window.run("return window.printed") == 8
-    assert window.run(f"return {count}") < 8  # and on the screen again
-
-
 def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace) -> None:
     window.open(trace)
     label = window.page.locator("#ask label:has([name='beams']) > span")
@@ -126,6 +122,15 @@ def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace) -> N
         assert abs(box["y"] + box["height"] / 2 - field["y"] - field["height"] / 2) < 4
         assert text["width"] > 110
         assert text["y"] == field["y"]  # in one line
+
+
+def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace: Trace) -> None:
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    window.open(trace)
+    for name in ("embedding", "qkv", "attention", "norm", "heads", "search", "alignment", "logits"):
+        window.panel(name)
+        parts = "#panel table, #panel .picture, #panel .tree svg, #panel .heatmap, #panel .bars"
+        assert min(window.all(parts, "each.getBoundingClientRect().top")) < 560, name
 
 
 @pytest.mark.parametrize("size", ["2000", "3840"])

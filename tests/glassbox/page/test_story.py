@@ -109,6 +109,8 @@ def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: A
     window.settle()
     said = f"the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})"
     assert f"after layer {layer + 1} of 2: {said}" in words(window)
+    logit = surprised.array("logits")[row, surprised.tokens.target_out[row].id]
+    assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
     other = (row + 1) % len(surprised.tokens.target_out)
     window.press(f"row-{other}")
     window.press("story-back")
@@ -326,7 +328,12 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     assert window.run(f"return {ANSWER}") == answer
 
 
-def test_the_story_is_told_without_weights_and_without_evidence(window: Any, case: Any) -> None:
+def test_the_story_is_told_of_one_layer_and_post_norm_and_without_weights_and_evidence(window: Any, case: Any) -> None:
+    window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
+    assert "has one layer" in why(window)
+    for at in range(N_QUESTIONS + 1):
+        window.press(f"question-{at}")
+        assert words(window)
     small = without_weights(explain(case.model, case.text, evidence=False, num_beams=1))
     window.open(small, "story")
     assert "does not include the weights of the model" in window.text(".story")
@@ -336,14 +343,6 @@ def test_the_story_is_told_without_weights_and_without_evidence(window: Any, cas
     window.press("question-4")
     assert "does not include the weights" in words(window)
     assert window.page.locator(".story figure").count() >= 1
-
-
-def test_a_model_of_one_layer_and_post_norm_has_its_story_too(window: Any) -> None:
-    window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
-    assert "has one layer" in why(window)
-    for at in range(N_QUESTIONS + 1):
-        window.press(f"question-{at}")
-        assert words(window)
 
 
 @pytest.mark.medium
@@ -378,12 +377,6 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     assert {(name, head) for name, head, _ in found} == set(falls)
     for name, head, given in found:
         assert given == pytest.approx(falls[name, head].tolist(), abs=2e-4)
-
-
-def test_what_the_layers_add_is_the_logit_of_the_step(window: Any, trace: Trace) -> None:
-    window.open(trace, "story?question=5&row=1")
-    logit = trace.array("logits")[1, trace.tokens.target_out[1].id]
-    assert f"what all of them add, {logit:.3f}; the largest part".replace("-", "−") in words(window)
 
 
 def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: Trace) -> None:

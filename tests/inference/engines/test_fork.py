@@ -2,80 +2,63 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is for POSIX systems")
-
-SCRIPT = """
-import multiprocessing, sys
-from pathlib import Path
-
 import torch
 
-torch.set_num_threads(2)
-
-from glassformer import Settings, Translator, train
 from glassformer.data.datasets import dates
+from glassformer.inference.translator import Translator
+from glassformer.settings import Settings
+from glassformer.training.train import train
 
-out = Path(sys.argv[1])
-rows = dates(60, 1)
-TINY = {"d_model": 64, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.1}
-SETTINGS = Settings(model=TINY, training={"steps": 1}, decoding={"max_new_tokens": 12})
+if not hasattr(os, "fork"):
+    pytest.skip("fork is for POSIX systems", allow_module_level=True)
 
-
-def run(where):
-    return train(rows, SETTINGS, out / where).finish()
-
-
-translator = run("parent")
-texts = [source for source, _ in rows[:10]]
-torch.ones(2_000_000).exp_()  # a parallel region, as any program may have had
+FORK = multiprocessing.get_context("fork")
+ROWS = dates(60, 1)
+MODEL = {"d_model": 64, "d_ff": 512, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.1}
+SETTINGS = Settings(model=MODEL, training={"steps": 1}, decoding={"max_new_tokens": 12})
 
 
-def answers():
+@pytest.fixture
+def _two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def answers(translator: Translator) -> Any:
+    texts = [source for source, _ in ROWS[:10]]
     found = [each for beam in (1, 3) for each in translator.translate(texts, num_beams=beam)]
-    scored = translator.score(rows[:10])  # in all threads, so that the last bits may differ
+    scored = translator.score(ROWS[:10])  # in all threads, so that the last bits may differ
     return [(each.text, each.token_scores) for each in found], [round(each.score, 3) for each in scored]
 
 
-def job(kind, pipe):
-    pipe.send(run("child").translate(texts[:2])[0].finished is not None if kind == "train" else answers())
-
-
-if __name__ == "__main__":
-    for kind in sys.argv[2:]:
-        expected = answers()
-        mine, theirs = multiprocessing.get_context("fork").Pipe()
-        child = multiprocessing.get_context("fork").Process(target=job, args=(kind, theirs))
-        child.start()
-        child.join(250)
-        if child.is_alive():
-            child.kill()
-            sys.exit(f"the child does not end: {kind}")
-        assert mine.poll(), "the child has no answer"
-        found = mine.recv()
-        assert found == (True if kind == "train" else expected)
-        assert torch.get_num_threads() == 2
-        assert answers() == expected  # and the parent is as before
-"""
+def in_a_child(work: Callable[[], Any]) -> Any:
+    """What it returns in a forked process, which has the translator of its parent."""
+    mine, theirs = FORK.Pipe()
+    child = FORK.Process(target=lambda: theirs.send(work()))
+    child.start()
+    child.join(250)
+    child.kill()
+    assert mine.poll(), "the child has no answer"
+    return mine.recv()
 
 
 @pytest.mark.medium
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.usefixtures("_two_threads")
 def test_a_forked_child_translates_and_trains(tmp_path: Path) -> None:
-    script = tmp_path / "forks.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    environment = os.environ | {"OMP_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), "translate", "train"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    translator = train(ROWS, SETTINGS, tmp_path / "parent", device="cpu").finish()
+    torch.ones(2_000_000).exp_()  # a parallel region, as any program may have had
+    expected = answers(translator)
+    assert in_a_child(lambda: answers(translator)) == expected
+    assert in_a_child(lambda: train(ROWS, SETTINGS, tmp_path / "child", device="cpu").finish().n_models) == 1
+    assert torch.get_num_threads() == 2  # the parent is as before
+    assert answers(translator) == expected

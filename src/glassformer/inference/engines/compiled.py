@@ -70,7 +70,7 @@ def _address(values: Array) -> int:
     return ctypes.addressof(ctypes.c_byte.from_buffer(values.data))
 
 
-def prepare(settings: ModelSettings, weights: Weights) -> NumPyInference | Compiled:
+def prepare_inference(settings: ModelSettings, weights: Weights) -> NumPyInference | Compiled:
     """Prepare a model for search: compiled in float32, in NumPy otherwise."""
     inference = NumPyInference(settings, weights)
     return Compiled(inference) if library() and inference.dtype == np.float32 else inference

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.inference.engines.batches import on_every_core, padded_length, plan_equal_lengths
-from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare
+from glassformer.inference.engines.compiled import Compiled, CompiledLogProbs, prepare_inference
 from glassformer.inference.engines.greedy_first import AnswerBatches
 from glassformer.inference.engines.numpy_cached import NumPyInference
 from glassformer.inference.engines.searches import Caches, Searches
@@ -49,7 +49,7 @@ class NumPyEngine:
     @classmethod
     def of_files(cls, model_files: Sequence[ModelFile]) -> NumPyEngine:
         """Create the engine of model files, which share their vocabularies."""
-        models = [prepare(file.settings.model, file.tensors) for file in model_files]
+        models = [prepare_inference(file.settings.model, file.tensors) for file in model_files]
         return cls(models, model_files[0].target_tokenizer)
 
     def answers(

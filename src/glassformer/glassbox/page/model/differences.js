@@ -3,13 +3,13 @@
 import { range } from 'glassbox/core/dom.js';
 
 /**
- * @typedef {{kind: 'same'|'missing'|'added'|'replaced', gold: string, answer: string}} Part
- * @param {string} gold
+ * @typedef {{kind: 'same'|'missing'|'added'|'replaced', target: string, answer: string}} Part
+ * @param {string} target
  * @param {string} answer
  * @param {(text: string) => string[]} split  into what is compared: by default characters
  * @returns {Part[]}  the fewest changes that lead from one to the other
  */
-export const difference = (gold, answer, split = (text) => [...text]) => aligned(split(gold), split(answer));
+export const difference = (target, answer, split = (text) => [...text]) => aligned(split(target), split(answer));
 
 /** The fewest changes from one list to another, a part for each item; of equal items the first ones are the same. @returns {Part[]} */
 export const alignment = (one, other) => aligned(one.toReversed(), other.toReversed()).reverse();
@@ -34,10 +34,10 @@ function aligned(one, other) {
   while (i > 0 || j > 0) {
     const isSame = i > 0 && j > 0 && one[i - 1] === other[j - 1];
     if (i > 0 && j > 0 && cost[i][j] === cost[i - 1][j - 1] + (isSame ? 0 : 1))
-      parts.unshift({ kind: isSame ? 'same' : 'replaced', gold: one[(i -= 1)], answer: other[(j -= 1)] });
+      parts.unshift({ kind: isSame ? 'same' : 'replaced', target: one[(i -= 1)], answer: other[(j -= 1)] });
     else if (i > 0 && cost[i][j] === cost[i - 1][j] + 1)
-      parts.unshift({ kind: 'missing', gold: one[(i -= 1)], answer: '' });
-    else parts.unshift({ kind: 'added', gold: '', answer: other[(j -= 1)] });
+      parts.unshift({ kind: 'missing', target: one[(i -= 1)], answer: '' });
+    else parts.unshift({ kind: 'added', target: '', answer: other[(j -= 1)] });
   }
   return parts;
 }
@@ -60,11 +60,11 @@ export function kindOf(parts) {
   return changed.length === 2 ? 'two characters are wrong' : 'more than two characters are wrong';
 }
 
-function single(parts, { kind, gold, answer, at }) {
+function single(parts, { kind, target, answer, at }) {
   const isNext = (side, character) => [parts[at - 1], parts[at + 1]].some((part) => part?.[side] === character);
-  if (kind === 'missing') return `a ${isNext('gold', gold) ? 'doubled ' : ''}${classOf(gold)} was dropped`;
+  if (kind === 'missing') return `a ${isNext('target', target) ? 'doubled ' : ''}${classOf(target)} was dropped`;
   if (kind === 'added') return `a ${classOf(answer)} was ${isNext('answer', answer) ? 'repeated' : 'added'}`;
-  const [from, to] = [classOf(gold), classOf(answer)];
+  const [from, to] = [classOf(target), classOf(answer)];
   return from === to ? `a ${from} was replaced` : `a ${from} was replaced by a ${to}`;
 }
 
@@ -78,7 +78,7 @@ export function kindOfWords(parts) {
   if (changed.length === 1) return `one word was ${{ missing: 'dropped', added: 'added', replaced: 'replaced' }[changed[0].kind]}`;
   if (isSwap(changed)) return 'two neighboring words were swapped';
   if (isEndMissing(parts, changed)) return 'the end is missing';
-  if (sorted('gold') === sorted('answer')) return 'the words are in another order';
+  if (sorted('target') === sorted('answer')) return 'the words are in another order';
   if (changed.length === 2) return 'two words are wrong';
   return changed.length * 2 < parts.length ? 'three words or more are wrong' : 'half of the words or more are wrong';
 }
@@ -91,11 +91,11 @@ const isEndMissing = (parts, changed) =>
 const isSwap = (changed) =>
   changed.length === 2 &&
   changed[1].at === changed[0].at + 1 &&
-  changed[0].gold === changed[1].answer &&
-  changed[1].gold === changed[0].answer;
+  changed[0].target === changed[1].answer &&
+  changed[1].target === changed[0].answer;
 
 function pluralOf(changed) {
-  const classes = new Set(changed.map(({ gold }) => classOf(gold)));
+  const classes = new Set(changed.map(({ target }) => classOf(target)));
   return classes.size === 1 ? `${[...classes][0]}s` : 'characters';
 }
 
@@ -103,9 +103,9 @@ function pluralOf(changed) {
 function wordsChanged(parts) {
   const words = new Set();
   let word = 0;
-  for (const { kind, gold, answer } of parts) {
-    if (kind !== 'same' && (/\s/.test(gold) || /\s/.test(answer))) return 2;
-    if (/\s/.test(gold)) word += 1;
+  for (const { kind, target, answer } of parts) {
+    if (kind !== 'same' && (/\s/.test(target) || /\s/.test(answer))) return 2;
+    if (/\s/.test(target)) word += 1;
     else if (kind !== 'same') words.add(word);
   }
   return words.size;

@@ -28,9 +28,9 @@ export function errors(app) {
   if (!found.wrong)
     return el('p.lead', `All ${grouped(found.rows)} held-out sources that were translated have a correct answer.`);
   const total = found.examples.length;
-  const isProse = found.examples.filter(({ gold }) => wordsOf(gold).length >= PROSE).length * 2 > total;
+  const isProse = found.examples.filter(({ target }) => wordsOf(target).length >= PROSE).length * 2 > total;
   const split = isProse ? wordsOf : undefined;
-  const examples = found.examples.map((one) => ({ ...one, parts: difference(one.gold, one.answer, split) }));
+  const examples = found.examples.map((one) => ({ ...one, parts: difference(one.target, one.answer, split) }));
   const groups = [...Map.groupBy(examples, (example) => groupOf(app, example, isProse))];
   groups.sort(([, one], [, other]) => other.length - one.length);
   const [first] = groups;
@@ -59,7 +59,7 @@ function groupOf(app, { source, parts }, isProse) {
 /** One of the two texts, with what is different marked: underlined, or a sign where characters are missing. */
 function marked(parts, side, isProse) {
   const visible = (text) => (isProse ? text : withSpaces(text));
-  const other = side === 'gold' ? 'answer' : 'gold';
+  const other = side === 'target' ? 'answer' : 'target';
   return el(
     'bdi.token.diff',
     parts.map((part) => {
@@ -77,7 +77,7 @@ function group(app, name, examples, isProse) {
   const columns = ['source', 'target', 'answer', 'log-probability', 'look inside'];
   const lines = examples.slice(0, LISTED).map((example) => {
     const source = bdi(isProse ? example.source : withSpaces(example.source));
-    const texts = ['gold', 'answer'].map((side) => marked(example.parts, side, isProse));
+    const texts = ['target', 'answer'].map((side) => marked(example.parts, side, isProse));
     return el('tr', [source, ...texts, digits(example.score), opener(app, example)].map((part) => el('td', part)));
   });
   return section(
@@ -90,16 +90,16 @@ function group(app, name, examples, isProse) {
 }
 
 /** A button that opens the pair; where this page cannot, one that shows the command that does it, and copies it. */
-function opener(app, { source, gold }) {
+function opener(app, { source, target }) {
   if (app.base.inputs) return null; // the readable form of several inputs is not what a command takes
   if (!cannotOpen(app)) {
     const open = async () => {
-      app.problem = await openText(app, { text: source, target: app.server ? gold : null });
+      app.problem = await openText(app, { text: source, target: app.server ? target : null });
       if (app.problem) app.notify(false, null);
     };
     return button('open', open, { class: 'link' });
   }
-  const command = explainCommand(app.trace, source, [`--target ${quoted(gold)}`, '--html error.html']);
+  const command = explainCommand(app.trace, source, [`--target ${quoted(target)}`, '--html error.html']);
   const copy = (event) => {
     navigator.clipboard?.writeText(command).catch(() => {});
     event.currentTarget.replaceWith(el('code.command', { tabindex: 0 }, command));

@@ -29,7 +29,7 @@ export const wrong = {
     const traces = [trace, ...others.filter((other) => other?.tokens)];
     const strange = traces.find(unlikeOf);
     const isComputing = others.includes(null);
-    const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.gold]] : [])]);
+    const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.target]] : [])]);
     return {
       words: [
         `${[`The model gives this answer a probability of ${scoreOf(trace)}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(probabilityOf(trace, least))}` +
@@ -83,7 +83,7 @@ function errorsOf(app, failed) {
   if (!errors.wrong) return `Of ${grouped(errors.rows)} held-out rows, all are answered correctly${unedited}: no wrong answer is known here.`;
   const all = `Of ${grouped(errors.rows)} held-out rows, ${grouped(errors.wrong)} are answered wrong${unedited}.`;
   if (!failed) return all;
-  const { source, gold: right, answer, score } = failed;
+  const { source, target: right, answer, score } = failed;
   return (
     `${all} The surest wrong answer here: “${source}” became ` +
     `“${answer}”, with a probability of ${percent(Math.exp(score))}. Right is “${right}” (${kindOf(difference(right, answer))}).`
