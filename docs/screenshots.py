@@ -18,6 +18,7 @@ from glassformer.glassbox.report import write_report
 
 IMAGES = Path(__file__).parent / "images"
 COLORS = 160
+PATIENCE = 600_000  # milliseconds for a page on a busy machine
 SURPRISE = "2111-09-13"  # where the last layer changes what the ones before it say
 
 
@@ -51,11 +52,13 @@ SHOTS = (
 
 def take(browser: Any, url: str, shot: Shot) -> None:
     page = browser.new_page(viewport={"width": shot.width, "height": shot.height}, reduced_motion="reduce")
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{url}#{shot.panel}")
     page.wait_for_selector("body[data-checked='true']")
     for selector in shot.clicks:
         page.click(selector)
         page.wait_for_timeout(1200)
+        page.wait_for_selector("body[data-checked='true']")
     if shot.top:
         page.wait_for_selector(shot.top)
         page.evaluate("(top) => document.querySelector(top).scrollIntoView()", shot.top)
@@ -75,6 +78,7 @@ def reduce_colors(path: Path) -> None:
 def save_figure(browser: Any, url: str) -> None:
     """The first screen as the page itself saves it: moving, and as one picture."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page.set_default_timeout(PATIENCE)
     page.goto(f"{url}#story")
     for kind in ("SVG", "PNG"):
         with page.expect_download() as download:

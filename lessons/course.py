@@ -44,6 +44,9 @@ plt.rcParams.update(
 )
 np.set_printoptions(precision=4, suppress=True, linewidth=110)
 
+COLORS = {"query": "#7a43c9", "key": "#c02f5b", "value": "#12835b"}
+"""One color each, in all lessons as in the glass box (`glassbox/page/style/base.css`)."""
+
 NOT_RUN = """hint: a cell above has not been run, an import is missing, or the name has another spelling.
 Menu Run > Run All Above Selected Cell runs all cells above."""
 
@@ -70,6 +73,11 @@ Test = Callable[[Any], Any]
 
 class AnswerError(Exception):
     """An answer is not right: why, in words."""
+
+
+def _color_of(title: str, otherwise: str = "black") -> str:
+    """The color of what the title of an axis names."""
+    return next((color for name, color in COLORS.items() if name in title), otherwise)
 
 
 def show_matrix(
@@ -101,7 +109,9 @@ def show_matrix(
     for axis, labels, length in ((ax.yaxis, rows, array.shape[0]), (ax.xaxis, columns, array.shape[1])):
         if labels is not None:
             axis.set_ticks(range(length), [str(label) for label in labels])
-    ax.set(title=title, xlabel=column_title, ylabel=row_title)
+    ax.set_title(title)
+    ax.set_xlabel(column_title, color=_color_of(column_title))
+    ax.set_ylabel(row_title, color=_color_of(row_title))
 
 
 def show_links(
@@ -124,11 +134,12 @@ def show_links(
     ax = plt.subplots(figsize=(width, 2.3))[1] if ax is None else ax
     above, below = ((np.arange(n) + 0.5) / n for n in array.shape)
     for i, j in zip(*np.nonzero(array >= threshold), strict=True):
-        ax.plot([above[i], below[j]], [0.9, 0.1], color="C0", lw=1 + 6 * array[i, j], alpha=0.2 + 0.7 * array[i, j])
+        style = {"color": COLORS["value"], "lw": 1 + 6 * array[i, j], "alpha": 0.2 + 0.7 * array[i, j]}
+        ax.plot([above[i], below[j]], [0.9, 0.1], **style)
     for y, positions, labels, name in ((1, above, rows, row_title), (0, below, columns, column_title)):
         for x, label in zip(positions, labels, strict=True):
             ax.text(x, y, str(label).replace(" ", "␣"), ha="center", va="center")
-        ax.text(-0.02, y, name, ha="right", va="center", color="0.4")
+        ax.text(-0.02, y, name, ha="right", va="center", color=_color_of(name, "0.4"))
     ax.set(title=title, xlim=(0, 1), ylim=(-0.1, 1.1))
     ax.axis("off")
 

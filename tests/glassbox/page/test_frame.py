@@ -113,6 +113,7 @@ def test_the_card_has_the_answers_of_the_command_line_and_each_edit_is_removed_b
         window.settle()
     window.panel("whatif")
     beam, greedy = expected.difference.beam, expected.difference.greedy
+    assert window.run("return document.querySelector('.effect .lines').checkVisibility({ opacityProperty: true })")
     for side, answer in (("before", beam.before), ("after", beam.after)):
         assert window.text(f"[data-side='{side}'] .token") == (answer.text.replace(" ", "␣") or "(empty)")
     verdict, command = window.text(".verdict"), window.page.get_attribute("[data-key='copy-command']", "title")

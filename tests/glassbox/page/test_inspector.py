@@ -88,7 +88,7 @@ def test_a_score_has_its_place_its_terms_and_its_product(window: Any, trace: Tra
         [token.text.replace(" ", "␣") for token in tokens]
         for tokens in (trace.tokens.target_in, trace.tokens.target_out, trace.tokens.source)
     )
-    expected = f"head 0 · step 1: '{inputs[1]}' → '{outputs[1]}' · source 2: '{source[2]}'"
+    expected = f"head 1 · step 1: '{inputs[1]}' → '{outputs[1]}' · source 2: '{source[2]}'"
     assert window.text("#inspector .where") == expected
     assert window.page.get_attribute(SCORE, "title").startswith(expected)
     text = window.text("#inspector")
@@ -113,4 +113,4 @@ def test_a_score_has_its_place_its_terms_and_its_product(window: Any, trace: Tra
         assert window.page.evaluate(marks, kind) == place
     assert window.all("#panel .product", "[each.dataset.row, each.dataset.column]")[0] == ["1", "2"]
     window.page.locator("#inspector .product .heat").nth(2).click(position={"x": 1, "y": 1})
-    assert window.text("#inspector .where").startswith("head 0 · step 0")
+    assert window.text("#inspector .where").startswith("head 1 · step 0")

@@ -62,10 +62,10 @@ def test_the_bars_of_the_logits_are_those_of_sampling_on_both_scales_and_after_e
     for token, fraction, _ in bars:
         assert fraction == pytest.approx(1 + np.log10(expected[token]) / decades, abs=1e-3)
         assert fraction > 0
-    cells = window.all("[aria-label='after each layer'] .story-cell title", "each.textContent")
+    cells = window.all(".lens-cell", "each.title")
     pieces = trace.axes["target_vocabulary"].labels
     expected = []
-    for x in (trace.array("decoder.0.lens.logits").astype(float), trace.array("logits").astype(float)):
+    for x in (trace.array("logits").astype(float), trace.array("decoder.0.lens.logits").astype(float)):
         for logits, token in zip(x, trace.tokens.target_out, strict=True):
             best = int(logits.argmax())
             after = "" if best == token.id else ", not the output token"

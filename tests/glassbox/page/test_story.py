@@ -142,18 +142,20 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     window.open(surprised, "story")
     found = changes(surprised)
     row = max(found, key=lambda each: found[each][1][2] * found[each][2][2])
-    layer, before, after = found[row]
+    layer, before, _ = found[row]
     ordinals = ("first", "second", "third")
     assert f"The {ordinals[layer]} writes" in words(window) or f"The {ordinals[layer]} ends it" in words(window)
     assert f"In step {row}" in why(window)
-    assert f"said “{before[1].replace(' ', '␣')}” after layer {layer} of 2 ({percent(before[2])})" in why(window)
-    assert f"Layer {layer + 1} changes that to “{after[1].replace(' ', '␣')}” ({percent(after[2])})" in why(window)
+    assert f"layer {layer + 1} of 2: the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})" in why(
+        window
+    )
     name = f"decoder.{layer}.cross"
     weights, values = surprised.array(f"{name}.weights")[:, row], surprised.array(f"{name}.values")
     sizes = weights * np.linalg.norm(values, axis=-1)
     head, key = np.unravel_index(sizes.argmax(), sizes.shape)
-    assert f"In this layer, head {head} of cross-attention has {percent(weights[head, key])} of its weight on" in why(
-        window
+    assert (
+        f"Head {head + 1} of decoder layer {layer + 1} of 2, cross-attention, has {percent(weights[head, key])} of"
+        in why(window)
     )
     assert f"source token {key}." in why(window)
     lens = [name for name in surprised.predictions if name.startswith("decoder.") and ".lens." in name]
@@ -262,7 +264,18 @@ def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised
     assert struct.unpack(">II", Path(download.value.path()).read_bytes()[16:24]) == (1200, 630)
 
 
-def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(window: Any, trace: Trace) -> None:
+def test_weights_of_a_cross_attention_that_is_off_are_not_told(window: Any, surprised: Trace) -> None:
+    window.open(surprised, "story")
+    assert "of its weight on" in why(window)
+    off = "&".join(f"edit=attention+decoder.{layer}.cross+off" for layer in (0, 1))
+    window.go(f"{window.report}#story?{off}")
+    window.page.wait_for_selector(".story-words:has-text('The answer after the edit')")
+    assert "of its weight on" not in why(window)
+    assert window.page.locator(".strand[data-line$='cross']").count() == 0
+    assert window.page.locator(".strand[data-line$='self']").count() > 0
+
+
+def test_without_a_surprise_the_opening_says_so_and_begins_at_the_least_certain_step(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for name in [name for name in document["predictions"] if ".lens." in name]:
         document["predictions"][name] = document["predictions"]["logits"]
@@ -271,7 +284,8 @@ def test_without_a_surprise_the_opening_says_so_and_shows_the_largest_fall(windo
         zip(document["predictions"]["logits"], strict=True), document["tokens"]["target_out"], strict=True)
     ):  # fmt: skip
         assert "No surprise" in words(window)
-    row = int(trace.array("evidence.occlusion").max(axis=1).argmax())
+    ids = [token.id for token in trace.tokens.target_out]
+    row = int(trace.array("log_probs")[range(len(ids)), ids].argmin())
     assert window.page.get_attribute("#steps [aria-current]", "data-key") == f"row-{row}"
     assert window.page.locator(".speech").count() == 0
 
@@ -314,27 +328,9 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     assert window.run(f"return {ANSWER}") == answer
 
 
-def test_what_is_taken_away_changes_the_answer_as_in_python(window: Any, case: Any, surprised: Trace) -> None:
-    window.open(surprised, "story")
-    assert "of its weight on" in why(window)
-    off = [f"attention decoder.{layer}.cross off" for layer in (0, 1)]
-    expected = explain(case.model, surprised.text, edits=off, num_beams=3).search.beam.answers[0].text
-    window.press(f"without-{off[0]}")
-    window.page.wait_for_selector(".story-words:has-text('cannot read the source')")
-    window.settle()
-    assert expected == surprised.translation or expected in words(window)
-    assert "of its weight on" not in why(window)
-    assert window.page.locator(".strand[data-line$='cross']").count() == 0
-    assert window.page.locator(".strand[data-line$='self']").count() > 0
-    for pressed in ("true", "false"):
-        window.press("without-positions off")
-        window.page.wait_for_selector(f"[data-key='without-positions off'][aria-pressed='{pressed}']")
-    assert "Without the" not in words(window)
-
-
 def test_the_story_is_told_of_one_layer_and_post_norm_and_without_weights_and_evidence(window: Any, case: Any) -> None:
     window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
-    assert "Its decoder has one layer" in why(window)
+    assert "has one layer" in why(window)
     for at in range(N_QUESTIONS + 1):
         window.press(f"question-{at}")
         assert words(window)
@@ -367,7 +363,7 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     side, layer, kind = name.split(".")
     row = int(falls[most].argmax())
     before, after = (float(np.exp(score)) for score in (scores([])[row], scores([])[row] - falls[most][row]))
-    assert f"Head {head} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
+    assert f"Head {head + 1} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
     assert f"in step {row}, falls from {percent(before)} to {percent(after)}" in words(window)
     titles = window.all(".story figure figcaption", "each.firstChild.textContent")
     assert len(titles) == len(set(titles)) == 2
@@ -426,23 +422,23 @@ def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: A
     assert found
     assert found[1] == sure.translation
     assert float(found[2]) == pytest.approx(100 * np.exp(wrong[1].score), rel=0.05)
-    rows = window.all(".story .saved svg text", "each.textContent")
+    rows = window.all(".story-card th", "each.textContent")
     assert rows.count("text") == rows.count("answer") == 3
-    assert [row for row in rows if "right is" in row] == ["✗ right is “hijk”"]
-    assert f"{found[2]}\u00a0%" in rows  # computed by this page
-    assert len(window.all(".story-token.changed text", "each.textContent")) >= 1
-    assert len(window.all(".story-end li", "each.textContent")) == 4
+    shown = window.text(".story-card")
+    assert shown.count("✗ right is") == shown.count("✗ right is “hijk”") == 1
+    assert f"{found[2]}\u00a0%" in shown  # computed by this page
+    assert len(window.all(".story-token.changed", "each.textContent")) >= 1
 
 
 def test_the_gold_target_is_not_that_of_an_edited_text(window: Any, trace: Trace) -> None:
     window.open(trace, "story?question=8")
     window.page.wait_for_selector(READY)
     assert "This answer is wrong" in words(window)
-    assert window.all(".story .saved svg text", "each.textContent").count("✗ right is “hij”") == 1
+    assert window.text(".story-card").count("✗ right is “hij”") == 1
     window.go(f"{window.report}#story?question=8&edit=token+1%3Dg")
     window.page.wait_for_selector(".edited .pill")
     window.page.wait_for_selector(READY)
-    assert "right is" not in window.text(".story .saved")
+    assert "right is" not in window.text(".story-card")
     assert "No wrong answer is known here" in words(window)
 
 
@@ -459,7 +455,7 @@ def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) ->
 
 def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> None:
     window.open(trace, "story?question=3")
-    picture = window.saved(".story .saved [data-key^='svg-']")
+    picture = window.saved(".story-card [data-key^='svg-']")
     assert picture.startswith("<svg")
     assert "class=" not in picture
     assert 'fill="rgb' in picture
@@ -482,7 +478,7 @@ def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any,
     for node in document["search"]["beam"]["nodes"]:
         node["sum"] = min(node["sum"], float(np.log(4.3e-4)))
     window.open(document, "story?question=7&row=0")
-    labels = window.all(".story-bar .story-label", "each.textContent")
+    labels = window.all(".candidates span", "each.textContent")
     assert labels
     assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹] ", label) for label in labels), labels
 
@@ -569,8 +565,7 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     window.open(trace, "story?question=1&row=1&column=2")
     assert f"is split into {len(trace.tokens.source)} tokens" in words(window)
     assert "“b” is at the positions 2 and 3: one embedding, but 2 different rows." in words(window)
-    number = "text:not(.story-label)"
-    cells = window.all(".story-strip", f"[...each.querySelectorAll('{number}')].map((one) => one.textContent)")
+    cells = window.all(".story-strip", "[...each.querySelectorAll('.cells span')].map((one) => one.textContent)")
     rows = [trace.array(f"source.{name}")[2] for name in ("embedded", "scaled", "positions", "input")]
     assert [[float(cell.replace("−", "-")) for cell in row] for row in cells] == [
         pytest.approx(row[: len(cells[0])].tolist(), abs=0.006) for row in rows
@@ -580,10 +575,10 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     layer = re.search(r"layer (\d) of 2 of the decoder, in step 1", words(window))
     assert layer
     name = f"decoder.{int(layer[1]) - 1}"
-    lines = window.all(".story-line .strong", "each.textContent")
+    lines = window.all(".story-line strong", "each.textContent")
     sublayers = ("masked self-attention", "cross-attention", "feed-forward")
     assert lines == ["the row", *(title for name in sublayers for title in ("norm", name, "add"))]
-    last = window.all(f".story-line:last-of-type .story-strip {number}", "each.textContent")
+    last = window.all(".story-line:last-of-type .cells span", "each.textContent")
     numbers = trace.array(f"{name}.feed_forward.residual")[1][: len(last)].tolist()
     assert [float(text.replace("−", "-")) for text in last] == pytest.approx(numbers, abs=0.06)
     weights = trace.array(f"{name}.cross.weights")[:, 1].mean(axis=0)

@@ -4,13 +4,13 @@
  */
 
 import { range } from 'glassbox/core/dom.js';
-import { tensorTitle } from 'glassbox/model/labels.js';
+import { headTitle, tensorTitle } from 'glassbox/model/labels.js';
 import { dot, meanOf, rowOf, sumOf } from 'glassbox/core/numbers.js';
 
 /** @typedef {{from: string, head: number|null, number: number}} Part  `from`: the tensor or weight that adds it */
 
-/** "head 1 · decoder layer 1 of 3, self-attention" */
-export const partTitle = (trace, { from, head }) => tensorTitle(trace, from).replace(/^heads(?= · )/, `head ${head}`);
+/** "head 2 · decoder layer 1 of 3, self-attention" */
+export const partTitle = (trace, { from, head }) => tensorTitle(trace, from).replace(/^heads(?= · )/, headTitle(head));
 
 const product = (x, y) => dot(x, 0, y, 0, x.length);
 

@@ -36,11 +36,3 @@ export function sizeOfModel(trace) {
 /** Whether the page can compute the occlusion of every source token in about a second. */
 export const canMeasure = (trace) =>
   trace.hasWeights && sizeOfModel(trace) * trace.tokens.source.length <= MAX_WORK;
-
-/** The measure that a picture of the answer uses: occlusion where it is known, otherwise cross-attention. */
-export function influence(trace) {
-  const { evidence } = trace;
-  return evidence && !evidence.before_edits
-    ? { kind: 'occlusion', x: trace.get(evidence.occlusion) }
-    : { kind: 'attention', x: meanCross(trace) };
-}

@@ -1,5 +1,5 @@
 /**
- * What things are called on the page. Heads, steps and positions count from 0; layers count from 1, except in names of tensors.
+ * What things are called on the page. Layers and heads count from 1, except in names of tensors, edits and addresses; steps and positions from 0.
  *
  * A place is "step 9: '1' → '4' · source 2: '4'": the decoding step with the decoder input and the token to predict,
  * and the source token.
@@ -34,7 +34,7 @@ const pieces = (trace, axes, index, wrap) =>
     const { labels = [], predicted } = trace.axes[axis] ?? {};
     const tokens = index[i] < labels.length ? [labels[index[i]], ...(predicted ? [predicted[index[i]]] : [])] : [];
     const named = tokens.flatMap((token, at) => [at ? ' → ' : ': ', wrap(`'${visible(token)}'`)]);
-    return [i ? ' · ' : '', `${axisName(axis)} ${index[i]}`, ...named];
+    return [i ? ' · ' : '', axis === 'head' ? headTitle(index[i]) : `${axisName(axis)} ${index[i]}`, ...named];
   });
 
 /** A place as text. */
@@ -53,6 +53,9 @@ const PARTS = {
 
 /** A layer by its index: "layer 2 of 3". */
 export const layerTitle = (trace, side, layer) => `layer ${Number(layer) + 1} of ${trace.layers(side)}`;
+
+/** A head by its index: "head 3". */
+export const headTitle = (head) => `head ${head + 1}`;
 
 /** The title of a part: "decoder.1.cross" is "decoder layer 2 of 3, cross-attention". */
 export function titleOf(trace, part) {

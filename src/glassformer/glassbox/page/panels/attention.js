@@ -4,9 +4,9 @@ import { choices, el } from 'glassbox/core/dom.js';
 import { digits, entropies, headOf, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { attentionPicker, maskOf, rowOfPart } from 'glassbox/panels/selection.js';
 import { mistakes } from 'glassbox/panels/mistakes.js';
-import { scoresFigure } from 'glassbox/story/query.js';
 import { product } from 'glassbox/views/product.js';
 import { stage, together } from 'glassbox/views/stage.js';
+import { headTitle } from 'glassbox/model/labels.js';
 
 export function attention(app) {
   const { view } = app.state;
@@ -38,14 +38,13 @@ function steps(app) {
         'and the output of the row is the weighted sum of the values.',
     ),
     attentionPicker(app, choices('rows', { one: 'one row', all: 'all rows' }, rows, (chosen) => app.set({ rows: chosen }))),
-    stage(app, tensor('scores'), { ...options, title: `scores of head ${head}: Q Kᵀ`, before: drawn('scores') }),
+    stage(app, tensor('scores'), { ...options, title: `scores of ${headTitle(head)}: Q Kᵀ`, before: drawn('scores') }),
     together(
       stage(app, tensor('scale'), { title: 'the scale: √d_k' }),
       stage(app, tensor('scaled'), { ...options, title: 'scaled scores: ÷ √d_k; hatched cells are masked' }),
     ),
     stage(app, tensor('weights'), { ...options, title: 'weights: softmax over each row', after: facts(app, tensor('weights'), shown.row) }),
-    scoresFigure(app, tensor('weights').replace(/\.weights$/, ''), head, shown.row),
-    stage(app, tensor('heads'), { ...plain, onRow: shown.onRow, head, title: `output of head ${head}: weights · values`, before: drawn('heads') }),
+    stage(app, tensor('heads'), { ...plain, onRow: shown.onRow, head, title: `output of ${headTitle(head)}: weights · values`, before: drawn('heads') }),
     ['concatenated', 'output'].map((kind) => stage(app, tensor(kind), plain)),
   ];
 }

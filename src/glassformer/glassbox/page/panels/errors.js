@@ -56,21 +56,13 @@ function groupOf(app, { source, parts }, isProse) {
   return isProse ? kindOfWords(parts) : kindOf(parts);
 }
 
-/** Neighboring parts of one kind are one part. */
-const joined = (parts) =>
-  parts.reduce((all, { kind, target, answer }) => {
-    const last = all.at(-1);
-    if (last?.kind !== kind) return [...all, { kind, target, answer }];
-    return all.with(-1, { kind, target: last.target + target, answer: last.answer + answer });
-  }, []);
-
 /** One of the two texts, with what is different marked: underlined, or a sign where characters are missing. */
 function marked(parts, side, isProse) {
   const visible = (text) => (isProse ? text : withSpaces(text));
   const other = side === 'target' ? 'answer' : 'target';
   return el(
     'bdi.token.diff',
-    joined(parts).map((part) => {
+    parts.map((part) => {
       const text = visible(part[side]);
       if (part.kind === 'same') return text;
       if (part[side] === '')

@@ -6,7 +6,7 @@
 import { button, choices, el, range, section } from 'glassbox/core/dom.js';
 import { KINDS, headsOf } from 'glassbox/model/headkinds.js';
 import { heat } from 'glassbox/views/heat.js';
-import { axisName, axisTitle, layerTitle, titleOf } from 'glassbox/model/labels.js';
+import { axisName, axisTitle, headTitle, layerTitle, titleOf } from 'glassbox/model/labels.js';
 import { digits, entropies, grouped, meanOf, percent } from 'glassbox/core/numbers.js';
 import { noEdits } from 'glassbox/panels/selection.js';
 
@@ -70,7 +70,7 @@ function legend(app, worst) {
       measured ? [el('span.damage-scale', range(LEVELS + 1).map((level) => el(`i.damage-${level}`))), ` 0 to ${worst.toFixed(1)}`] : null,
     ),
     el('p', el('b', 'Entropy'), ' H of a row, −Σ w ln w: 0 if all weight is on one token, ln n if it is spread evenly over n tokens. It is as much as e', el('sup', 'H'), ' tokens with equal weights.'),
-    el('p.size', 'Layers count from 1, heads and positions from 0.'),
+    el('p.size', 'Layers and heads count from 1, positions from 0.'),
     el(
       'details',
       el('summary', 'Kinds of heads, for this text'),
@@ -106,7 +106,7 @@ function tile(app, { name, head, weights, entropy, kind, damage, newlyWrong }, i
   const isOff = app.words.includes(off);
   const [kindTitle] = KINDS[kind.kind];
   const words = [
-    `head ${head} of ${titleOf(app.trace, name)}`,
+    `${headTitle(head)} of ${titleOf(app.trace, name)}`,
     damage === null ? '' : `damage ${digits(damage)} points, ${grouped(newlyWrong)} newly wrong`,
     `mean entropy ${digits(entropy)} nats`,
     kind.kind === 'mixed' ? 'mixed' : `${kindTitle} ${percent(kind.weight)}`,
@@ -124,7 +124,7 @@ function tile(app, { name, head, weights, entropy, kind, damage, newlyWrong }, i
   return el(
     'div.tile',
     { class: isOff ? 'off' : null, data: { head: `${name} ${head}`, kind: kind.kind, damage: damage ?? '', entropy } },
-    el('label', checkbox, ` head ${head}`, el('span.visually-hidden', ` of ${titleOf(app.trace, name)} is on`)),
+    el('label', checkbox, ` ${headTitle(head)}`, el('span.visually-hidden', ` of ${titleOf(app.trace, name)} is on`)),
     isNamed ? el('small.of', { 'aria-hidden': 'true' }, titleOf(app.trace, name)) : null,
     el('span.axis-down', { 'aria-hidden': 'true' }, `${axisTitle(down).replace(/ \(.*/, '')} ↓`),
     button(heat(weights, 1, { 'aria-hidden': 'true' }), open, {

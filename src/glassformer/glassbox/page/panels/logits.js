@@ -1,13 +1,12 @@
 /** Logits: the most probable next tokens, the prediction after each layer (logit lens), and what each head adds to a logit. */
 
-import { attribute, partTitle } from 'glassbox/model/attribution.js';
-import { bdi, button, choices, el, section, slider } from 'glassbox/core/dom.js';
-import { digits, percent, rowOf, sumOf } from 'glassbox/core/numbers.js';
+import { bdi, button, choices, el, row, section, slider, table, wide } from 'glassbox/core/dom.js';
+import { digits, percent, rowOf } from 'glassbox/core/numbers.js';
 import { noEdits, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/views/pick.js';
 import { sampled } from 'glassbox/model/sampling.js';
 import { specialIds } from 'glassbox/model/source.js';
-import { lensFigure } from 'glassbox/story/layers.js';
+import { additions } from 'glassbox/story/layers.js';
 import { predictionsOf } from 'glassbox/story/thread.js';
 import { decodeIds } from 'glassbox/model/whatif.js';
 import { stage } from 'glassbox/views/stage.js';
@@ -132,11 +131,17 @@ function lens(app) {
   const all = predictionsOf(app.trace, app.name('logits').replace('logits', ''));
   if (all.length < 2)
     return app.trace.layers('decoder') > 1 ? el('p.hint', 'The predictions after each layer are not available: the trace of a large vocabulary leaves them out.') : null;
+  const cell = ({ top: [[id, text, p]] }, i) => {
+    const isRight = id === targets[i].id;
+    const title = `${visible(text)}: ${percent(p)}${isRight ? '' : `, not the ${kind}`}`;
+    return el('td.lens-cell', { class: `${isRight ? 'right' : 'different'} ${i === app.row ? 'here' : ''}`, title, on: { click: () => app.set({ row: i }) } }, el('bdi', visible(text)), el('small', `${Math.round(p * 100)}\u00a0%`));
+  };
+  const layers = all.map((rows, layer) => row(`layer ${layer + 1}`, ...rows.map(cell)));
   return section(
     'after each layer',
     'Prediction after each layer (logit lens)',
     el('p.hint', `In each cell: the most probable token after the layer. What is not the ${kind} is dashed.`),
-    lensFigure(app, targets, all),
+    wide(table('', [kind, ...targets.map(({ text }) => el('bdi', visible(text)))], layers.toReversed(), { class: 'lens' })),
   );
 }
 
@@ -144,16 +149,8 @@ function lens(app) {
 function attribution(app, { id, text }) {
   const { trace, row: step } = app;
   const name = trace.projected(app.name('logits'));
-  const parts = attribute(trace, app.name('logits'), step, id);
-  if (!parts) return null;
-  const largest = Math.max(...parts.map(({ number }) => Math.abs(number)));
-  const one = ({ from, head, number }) => {
-    const cell = trace.get(from).axes.map((axis) => ({ head, target: step, gold_target: step })[axis] ?? 0);
-    const open = () => (trace.tensors[from]?.origin === 'weight' ? app.pick(from, null) : app.goTo(from, cell));
-    const link = button(partTitle(trace, { from, head }), open, { class: 'link', data: { key: `adds-${from}-${head}` } });
-    const bar = el('i', { class: number < 0 ? 'below' : null, style: { '--fraction': `${(Math.abs(number) / largest) * 100}%` } });
-    return el('li', { data: { adds: number } }, el('span', link), bar, el('span', digits(number)));
-  };
+  const found = additions(app, app.name('logits'), step, id);
+  if (!found) return null;
   return section(
     'direct logit attribution',
     'What each head and layer adds to the logit (direct logit attribution)',
@@ -162,9 +159,9 @@ function attribution(app, { id, text }) {
       'Each head and sublayer adds a vector to the residual stream. A bar is the part of the logit of ',
       bdi(`'${visible(text)}'`),
       ` that this vector makes, with the deviations of the norms as they are. The sum is ${name.endsWith('own_logits') ? 'its part without copying' : 'the logit'}: `,
-      pickable(app, name, [step, id], digits(sumOf(parts.map(({ number }) => number)))),
+      pickable(app, name, [step, id], digits(found.sum)),
       '.',
     ),
-    el('ul.bars.adds', parts.map(one)),
+    found.element,
   );
 }

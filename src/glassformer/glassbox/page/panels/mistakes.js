@@ -6,6 +6,7 @@ import { formula } from 'glassbox/core/mathml.js';
 import { at, digits, entropies, headOf, largest, meanOf, named, rowOf, sumOf } from 'glassbox/core/numbers.js';
 import { attentionPicker, maskOf } from 'glassbox/panels/selection.js';
 import { visible } from 'glassbox/model/trace.js';
+import { headTitle, titleOf } from 'glassbox/model/labels.js';
 
 /** Scaled scores of one head with a causal mask: tests/golden/attention.json. */
 const SCALED = [
@@ -131,7 +132,7 @@ function noMask(app) {
       'the token that it must predict: the training loss becomes very low, but translations are wrong.',
     table(
       '',
-      [`${name}, head ${head}`, 'mean weight on later positions'],
+      [`${titleOf(app.trace, name)}, ${headTitle(head)}`, 'mean weight on later positions'],
       [line('with the mask', masked), line('without it', softmax(scaled, named(mask.axes, mask.shape)))],
     ),
   );

@@ -1,7 +1,7 @@
 /** Add & norm, feed-forward: the output of a sublayer is added to the residual stream, and each row is normalized. */
 
 import { el, range, row, section, table, wide } from 'glassbox/core/dom.js';
-import { at, digits, meanOf, percent, rowOf } from 'glassbox/core/numbers.js';
+import { at, digits, percent, rowOf } from 'glassbox/core/numbers.js';
 import { partSelect, rowOfPart } from 'glassbox/panels/selection.js';
 import { pickable } from 'glassbox/views/pick.js';
 import { stage, together } from 'glassbox/views/stage.js';

@@ -2,7 +2,7 @@
 
 import { bdi, button, el, form, section, textField, unhurried } from 'glassbox/core/dom.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
-import { titleOf } from 'glassbox/model/labels.js';
+import { headTitle, titleOf } from 'glassbox/model/labels.js';
 import { digits, named, percent } from 'glassbox/core/numbers.js';
 import { isOfSource, isPatch, Patching } from 'glassbox/model/patching.js';
 import { cannotReplace } from 'glassbox/model/source.js';
@@ -80,7 +80,7 @@ function measureButton(app, found) {
 
 const nameOf = ({ tensor, head }) => {
   const [, layer, kind] = tensor.split('.');
-  return `layer ${Number(layer) + 1}${head === undefined ? '' : ` ${kind} ${head}`}`;
+  return `layer ${Number(layer) + 1}${head === undefined ? '' : ` ${kind} ${head + 1}`}`;
 };
 
 /** The heads that explain the difference, and the effects as a picture for each side. */
@@ -102,7 +102,7 @@ function effects(app, { best: { heads, effect }, places, effects: all, picked },
   };
   const link = ({ words: patch, tensor, attention, head, row }) => {
     const axis = tensor.startsWith('encoder') ? 'source' : 'target';
-    const label = [`${titleOf(base, attention)}, head ${head}, position ${row} `, bdi(base.label(axis, row))];
+    const label = [`${titleOf(base, attention)}, ${headTitle(head)}, position ${row} `, bdi(base.label(axis, row))];
     const open = button(label, () => app.goTo(tensor, [head, row, 0]), { class: 'link', data: { key: patch } });
     return el('li', open, `: ${percent(all.get(patch))}`);
   };

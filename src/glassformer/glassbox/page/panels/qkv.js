@@ -4,6 +4,7 @@ import { el } from 'glassbox/core/dom.js';
 import { attentionPicker } from 'glassbox/panels/selection.js';
 import { size } from 'glassbox/views/matrix.js';
 import { stage } from 'glassbox/views/stage.js';
+import { headTitle } from 'glassbox/model/labels.js';
 
 export function qkv(app) {
   const { attention, head } = app.state;
@@ -19,7 +20,7 @@ export function qkv(app) {
     attentionPicker(app),
     ['queries', 'keys', 'values'].map((kind) => {
       const name = app.name(`${attention}.${kind}`);
-      const title = `${kind} of head ${head}`;
+      const title = `${kind} of ${headTitle(head)}`;
       return stage(app, name, { head, title, after: shapes(app, name), row: kind === 'queries' ? row : undefined });
     }),
   ];

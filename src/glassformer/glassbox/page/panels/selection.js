@@ -9,16 +9,11 @@ export const partSelect = (app, label, parts, part) =>
 
 /** Controls that select an attention and a head, and more of them. */
 export function attentionPicker(app, ...more) {
-  const heads = range(app.trace.axes.head.length).map((i) => [i, String(i)]);
+  const heads = range(app.trace.axes.head.length).map((i) => [i, String(i + 1)]);
   return el(
     'div.row',
     partSelect(app, 'attention', app.trace.attentions(), app.state.attention),
-    el(
-      'span.field',
-      { title: 'heads count from 0' },
-      el('span', 'head'),
-      choices('head', heads, app.state.head, (chosen) => app.set({ head: chosen })),
-    ),
+    el('span.field', el('span', 'head'), choices('head', heads, app.state.head, (chosen) => app.set({ head: chosen }))),
     more,
   );
 }

@@ -7,7 +7,6 @@ import { layer } from 'glassbox/story/layer.js';
 import { layers } from 'glassbox/story/layers.js';
 import { learning } from 'glassbox/story/learning.js';
 import { opening } from 'glassbox/story/opening.js';
-import { roomOf } from 'glassbox/story/parts.js';
 import { query } from 'glassbox/story/query.js';
 import { rival } from 'glassbox/story/rival.js';
 import { rows } from 'glassbox/story/rows.js';
@@ -19,14 +18,11 @@ export const SCREENS = [opening, rows, layer, query, heads, layers, learning, ri
 export function story(app) {
   const at = app.state.question;
   const { title, draw, hasStep = true } = SCREENS[at];
-  const { words, picture, more = null, proof, kind = '', style = {} } = draw(app);
+  const { words, picture, more = null, proof, kind = '' } = draw(app);
   const used = new Set();
-  for (const image of picture?.querySelectorAll('.scroller > svg') ?? [])
-    if (image.getAttribute('width') > roomOf(app))
-      image.closest('figure').querySelector('figcaption').firstChild.after(' It is wider than the page: scroll it sideways.');
   return el(
     'section.story',
-    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${title}`, 'aria-live': 'polite', class: kind, style, data: { question: at, steps: hasStep } },
+    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${title}`, 'aria-live': 'polite', class: kind, data: { question: at, steps: hasStep } },
     el(
       'div.story-steps',
       button('← Back', () => turn(app, -1), { disabled: at === 0, data: { key: 'story-back' } }),

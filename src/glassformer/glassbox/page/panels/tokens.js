@@ -1,4 +1,4 @@
-/** Tokens: text → tokens → ids; the decoder input and the target, shifted by one. */
+/** Tokens: text → tokens → ids and training counts; the decoder input and the target, shifted by one. */
 
 import { bdi, button, el, range, row, section, table, textField, wide } from 'glassbox/core/dom.js';
 import { digits, grouped, percent } from 'glassbox/core/numbers.js';
@@ -10,14 +10,13 @@ const LISTED = 200;
 
 export function tokens(app) {
   const { depth, gold } = app.state;
-  const withTable = (made) => (depth === 'words' ? null : made(app));
   return [
     el(
       'p.lead',
       'A model reads token ids, not text. The text is split into tokens, each token ' +
         `has an id, and ${app.trace.tokens.source[0].kind === 'bos' ? '<bos> and <eos> are' : '<eos> is'} added.`,
     ),
-    section('source', 'The source', chips(app), withTable(sourceTable), noEdits(app)),
+    section('source', 'The source', chips(app), noEdits(app)),
     section(
       'target',
       gold ? 'Decoder input and target, shifted by one' : 'Decoder input and output, shifted by one',
@@ -30,7 +29,7 @@ export function tokens(app) {
               'decoder input.',
       ),
       shifted(app),
-      withTable(targetTable),
+      depth === 'words' ? null : targetTable(app),
     ),
     section(
       'vocabularies',
@@ -54,6 +53,7 @@ const chips = (app) => [
         el('small', String(position)),
         editable(app, token, position),
         el('small.id', `id ${token.id}`),
+        token.count === null ? null : el('small', { title: 'times in the training data' }, `${grouped(token.count)}×`),
         token.given ? el('small.wrong', 'unknown: ', bdi(token.given)) : null,
         token.input ? el('small.id', bdi(token.input)) : null,
       );
@@ -89,18 +89,6 @@ function editable(app, token, position) {
 }
 
 const count = (token) => (token.count === null ? 'not available' : grouped(token.count));
-
-const kindOf = (token) => (token.input ? `${token.kind}: ${token.input}` : token.kind);
-
-const sourceTable = ({ trace }) =>
-  table(
-    'source tokens',
-    ['position', 'token', 'id', 'kind', 'training count'],
-    trace.tokens.source.map((token, position) => {
-      const cells = [bdi(visible(token.text)), String(token.id), bdi(kindOf(token)), count(token)];
-      return row({ data: { at: `s${position}` } }, String(position), ...cells);
-    }),
-  );
 
 /** How a decoder row is lit: where it is selected, and with its token, see hover.js. */
 const lit = (app, i) => ({

@@ -4,7 +4,7 @@ import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/c
 import { lines } from 'glassbox/views/chart.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { grouped, named, percent } from 'glassbox/core/numbers.js';
-import { checkpointsFigure } from 'glassbox/story/learning.js';
+import { checkpointsTable } from 'glassbox/story/learning.js';
 import { visible } from 'glassbox/model/trace.js';
 
 export function training(app) {
@@ -62,7 +62,6 @@ function absent({ trace }) {
 function checkpointsPart(app, checkpoints, charts) {
   const last = checkpoints.length - 1;
   const at = Math.min(app.state.time ?? last, last);
-  const same = checkpoints.map((checkpoint) => checkpoint.text === app.base.translation);
   const answer = el('div');
   const onChange = (time) => app.set({ time });
   const field = slider('checkpoint', { max: last, value: at }, (time) => show(time), { onChange });
@@ -70,7 +69,7 @@ function checkpointsPart(app, checkpoints, charts) {
   const show = (time) => {
     input.value = time;
     field.querySelector('output').textContent = `${time + 1} of ${checkpoints.length}`;
-    answer.replaceChildren(...answerOf(app, checkpoints, time, same));
+    answer.replaceChildren(...answerOf(app, checkpoints, time));
     letKeyboardScroll(answer);
     for (const chart of charts.querySelectorAll('.chart')) chart.mark(checkpoints[time].step);
   };
@@ -83,25 +82,22 @@ function checkpointsPart(app, checkpoints, charts) {
   const element = section(
     'checkpoints',
     'The same source through the checkpoints',
-    el('p.hint', 'Each checkpoint translates the source by greedy search. ✓: equal to the output above.'),
+    el('p.hint', 'Each checkpoint translates the source by greedy search.'),
     field,
     answer,
-    checkpointsFigure(app, app.base, checkpoints),
+    checkpointsTable(app.base, checkpoints),
   );
   return { element, show, nearest, at };
 }
 
-function answerOf(app, checkpoints, at, same) {
+function answerOf(app, checkpoints, at) {
   const { step, text, score, tokens, attention } = checkpoints[at];
   return [
     el(
       'p.then',
       el('strong', `step ${grouped(step)}: `),
       bdi(visible(text) || '(empty)'),
-      el(
-        'small',
-        ` ${percent(Math.exp(score))}${same[at] ? ' ✓ equal to the output' : ' ✗ different from the output'}`,
-      ),
+      el('small', ` ${percent(Math.exp(score))}`),
     ),
     heatmap(
       'cross-attention weights, mean over layers and heads',

@@ -1,7 +1,7 @@
 /** What if: edit the model, or compare two texts; the answers before and after are above every panel (see result.js). */
 
 import { el, form, range, row, section, table, textField } from 'glassbox/core/dom.js';
-import { layerTitle } from 'glassbox/model/labels.js';
+import { headTitle, layerTitle } from 'glassbox/model/labels.js';
 import { twoTexts } from 'glassbox/panels/patching.js';
 import { editButton, noEdits } from 'glassbox/panels/selection.js';
 
@@ -38,7 +38,7 @@ function sublayers(app) {
   const { trace } = app;
   const layers = ['encoder', 'decoder'].flatMap((side) => range(trace.layers(side)).map((i) => `${side}.${i}`));
   const headsOf = (name) =>
-    range(trace.axes.head.length).map((head) => editButton(app, `head ${name} ${head} off`, `head ${head}`));
+    range(trace.axes.head.length).map((head) => editButton(app, `head ${name} ${head} off`, headTitle(head)));
   const attention = (name) =>
     el('div.row', editButton(app, `attention ${name} off`, `${name.split('.')[2]}-attention`), headsOf(name));
   const rows = layers.map((layer) => {

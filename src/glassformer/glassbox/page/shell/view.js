@@ -20,7 +20,6 @@ const SCROLLED = [
   ['#tabs', '[aria-current]'],
   ['#steps .track', '[aria-current]'],
   ['#panel .tree', '[aria-current]'],
-  ['#panel .story .scroller', '.story-cell.here, .story-token.here, .story-token.gone, .heatmap .row'],
 ]; // boxes, and what is current in the first of them that has it
 const printed = matchMedia('print');
 

@@ -3,7 +3,7 @@
 import { el } from 'glassbox/core/dom.js';
 import { cosine } from 'glassbox/core/geometry.js';
 import { headsOf } from 'glassbox/model/headkinds.js';
-import { titleOf } from 'glassbox/model/labels.js';
+import { headTitle, titleOf } from 'glassbox/model/labels.js';
 import { indexOfLargest, percent, probability, rowOf } from 'glassbox/core/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
@@ -36,7 +36,7 @@ export const heads = {
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => headTile(app, `head ${one.head} of ${titleOf(trace, one.name)}`, { ...one, row: rowOfHead(one) })),
+        found.map((one) => headTile(app, `${headTitle(one.head)} of ${titleOf(trace, one.name)}`, { ...one, row: rowOfHead(one) })),
       ),
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
@@ -70,7 +70,7 @@ const hurt = ({ falls }) => (falls ? indexOfLargest(falls) : 0);
 /** Where a head looks, and which output token it is needed for. */
 function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
   const { target_out: outputs } = trace.tokens;
-  const title = `Head ${head} of ${titleOf(trace, name)}`;
+  const title = `Head ${head + 1} of ${titleOf(trace, name)}`;
   const row = hurt({ falls });
   const reads = name.endsWith('.cross') ? rowOf(weights, row) : null;
   const place =

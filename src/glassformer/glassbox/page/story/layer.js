@@ -1,13 +1,11 @@
 /** One layer: what its sublayers add to the row of a step. */
 
-import { el, image, range, svg } from 'glassbox/core/dom.js';
+import { el, range } from 'glassbox/core/dom.js';
 import { at, indexOfLargest, meanOf, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
-import { layerTitle } from 'glassbox/model/labels.js';
-import { figure } from 'glassbox/views/figure.js';
-import { headTile, label, quoted, roomOf, strip } from 'glassbox/story/parts.js';
+import { headTitle, layerTitle } from 'glassbox/model/labels.js';
+import { card, headTile, quoted, strip } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 
-const [STREAM, BRANCH, WORDS, NUMBERS] = [12, 34, 50, 380];
 const NAMES = { self: 'masked self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 
 export const layer = {
@@ -29,18 +27,19 @@ export const layer = {
       ],
       picture: el(
         'div.story-pictures',
-        figure(`the row of step ${row} in this layer`, draw(app, linesOf(trace, name, row))),
-        headTile(app, `masked self-attention of head ${head}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
+        card(`the row of step ${row} in this layer`, el('ol.story-stream', linesOf(trace, name, row))),
+        headTile(app, `masked self-attention of ${headTitle(head)}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
       ),
       proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
     };
   },
 };
 
-/** The lines of the picture from top to bottom: on the stream, or on a branch of it. */
+/** The lines from top to bottom: on the stream, or on a branch of it. */
 function linesOf(trace, name, row) {
   const of = (tensor) => rowOf(trace.get(tensor), row);
-  const line = (isBranch, title, fact, tensor) => ({ isBranch, title, fact, numbers: of(tensor) });
+  const line = (isBranch, title, fact, tensor) =>
+    el('li.story-line', { class: isBranch ? 'branch' : title === 'add' ? 'add' : null }, el('div', el('strong', title), el('small', fact)), strip(of(tensor)));
   const sum = (part) => trace.stepOf.get(`${part}.residual_before_edit`) ?? trace.stepOf.get(`${part}.residual`);
   const parts = Object.keys(NAMES).map((kind) => [`${name}.${kind}`, kind]);
   return [
@@ -73,33 +72,4 @@ function ofAttention(trace, part, row) {
   const best = indexOfLargest(means);
   const token = quoted(trace.axes[weights.axes[2]].labels[best]);
   return `${percent(means[best])} on ${token}, ${part.endsWith('cross') ? 'source token' : 'read in step'} ${best}`;
-}
-
-function draw(app, lines) {
-  const isNarrow = roomOf(app) < 640;
-  const [high, left, down] = isNarrow ? [70, WORDS, 36] : [44, NUMBERS, 4];
-  const y = (i) => 8 + i * high;
-  const strips = lines.map(({ numbers }, i) => strip(app, left, y(i) + down, numbers));
-  const bottom = y(lines.length - 1) + 12;
-  return image(
-    Math.max(...strips.map((each) => Number(each.dataset.end)), WORDS + (isNarrow ? 270 : 320)),
-    y(lines.length),
-    lines.map(({ title, fact }) => `${title}: ${fact}`).join('; '),
-    svg('path.story-stream', { d: `M${STREAM} ${y(0) + 12} V${bottom}` }),
-    lines.map(({ isBranch, title, fact }, i) => {
-      const here = y(i) + 12;
-      const [isFirst, isLast] = [i - 1, i + 1].map((other) => isBranch && !lines[other]?.isBranch);
-      return svg(
-        'g.story-line',
-        isFirst ? svg('path.story-stream', { d: `M${STREAM} ${here - high + 6} C${STREAM} ${here} ${BRANCH} ${here - high} ${BRANCH} ${here}` }) : null,
-        isBranch && !isLast ? svg('path.story-stream', { d: `M${BRANCH} ${here} V${here + high}` }) : null,
-        isLast ? svg('path.story-stream', { d: `M${BRANCH} ${here} C${BRANCH} ${here + high} ${STREAM} ${here + 6} ${STREAM + 7} ${here + high}` }) : null,
-        svg(isBranch ? 'rect' : 'circle', isBranch ? { x: BRANCH - 7, y: here - 7, width: 14, height: 14, rx: 4 } : { cx: STREAM, cy: here, r: 7 }),
-        title === 'add' ? svg('text', { x: STREAM, y: here + 4, 'text-anchor': 'middle' }, '+') : null,
-        svg('text.strong', { x: WORDS, y: here + 1 }, title),
-        label(WORDS, here + 17, fact),
-        strips[i],
-      );
-    }),
-  );
 }

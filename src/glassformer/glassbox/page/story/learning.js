@@ -1,12 +1,11 @@
 /** Question 4: the same text, answered by the checkpoints of the training. */
 
-import { cut, image, svg } from 'glassbox/core/dom.js';
+import { cut, row, table } from 'glassbox/core/dom.js';
 import { alignment } from 'glassbox/model/differences.js';
-import { figure } from 'glassbox/views/figure.js';
 import { grouped, percent } from 'glassbox/core/numbers.js';
-import { endOf, label, layOut, quoted, roomOf, tokenBox } from 'glassbox/story/parts.js';
+import { card, quoted, tokenRow } from 'glassbox/story/parts.js';
 
-const [LINE, SHOWN] = [34, 60];
+const SHOWN = 60; // characters of an answer
 
 export const learning = {
   title: 'How did it learn this?',
@@ -18,18 +17,18 @@ export const learning = {
     if (!checkpoints.length) return { words: [absent(app)], picture: null, proof };
     const isRight = rightOf(base, checkpoints);
     const [inputs, targets] = base.target === null ? [base.tokens.target_in, base.tokens.target_out] : [base.tokens.gold_in, base.tokens.gold];
-    const row = Math.min(app.row, targets.length - 1);
+    const step = Math.min(app.row, targets.length - 1);
     return {
       words: [
         'In training the decoder does not read what it would have written: it reads the right answer, shifted by one (teacher forcing). So all ' +
-          `${targets.length} steps of this answer are computed at once: step ${row} reads ${quoted(inputs[row])} and should write ${quoted(targets[row])}, ` +
+          `${targets.length} steps of this answer are computed at once: step ${step} reads ${quoted(inputs[step])} and should write ${quoted(targets[step])}, ` +
           'whatever the step before it said, and the mask hides what comes after.',
         'In each step of the training, every number of the model moves a little, so that the right tokens get more probability. ' +
           `Each row below is a checkpoint: the model after so many of these steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, isRight),
       ],
-      picture: checkpointsFigure(app, base, checkpoints),
+      picture: checkpointsTable(base, checkpoints),
       proof,
     };
   },
@@ -57,26 +56,13 @@ function inWords(checkpoints, isRight) {
 }
 
 /** The answers below each other, aligned with the right one: what is not in it is marked, and what is missing is a gap. */
-export function checkpointsFigure(app, base, checkpoints) {
+export function checkpointsTable(base, checkpoints) {
   const isRight = rightOf(base, checkpoints);
   const wanted = (base.tokens.gold ?? base.tokens.target_out).filter(({ kind }) => kind !== 'eos').map(({ text }) => text);
-  const parts = checkpoints.map(({ tokens, finished }) => alignment(wanted, finished ? tokens.slice(0, -1) : tokens));
-  const isNarrow = roomOf(app) < 640;
-  const LEFT = isNarrow ? 44 : 88;
-  const rows = parts.map((row) => layOut(row.map(({ answer }) => ({ text: answer || '‸' })), LEFT, isNarrow ? 11 : 16));
-  const picture = image(
-    Math.max(...rows.map(endOf)) + (isNarrow ? 20 : 84),
-    checkpoints.length * LINE + 6,
-    checkpoints.map(({ step, text }, i) => `step ${step}: ${text}${isRight[i] ? ', right' : ''}`).join('; '),
-    checkpoints.map(({ step, score }, i) => {
-      const y = 4 + i * LINE;
-      return svg(
-        'g',
-        label(LEFT - 8, y + 16, isNarrow ? grouped(step) : `step ${grouped(step)}`, 'end'),
-        rows[i].map((box, at) => tokenBox(box, y, { same: '', missing: 'changed gone' }[parts[i][at].kind] ?? 'changed')),
-        label(endOf(rows[i]) + 6, y + 16, `${isNarrow ? '' : percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`),
-      );
-    }),
-  );
-  return figure('the answer of each checkpoint', picture);
+  const lines = checkpoints.map(({ step, tokens, finished, score }, i) => {
+    const parts = alignment(wanted, finished ? tokens.slice(0, -1) : tokens);
+    const written = tokenRow(parts.map(({ answer }) => ({ text: answer || '‸' })), (at) => ({ same: '', missing: 'changed gone' })[parts[at].kind] ?? 'changed');
+    return row(`step ${grouped(step)}`, written, `${percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`);
+  });
+  return card('the answer of each checkpoint', table('', [], lines));
 }

@@ -1,14 +1,16 @@
 /** The first screen: figure 1 of this model, which writes the answer and halts where a layer changes it; then another text. */
 
-import { bdi, button, cut, el } from 'glassbox/core/dom.js';
+import { button, cut, el, slider } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
-import { layerTitle, titleOf } from 'glassbox/model/labels.js';
+import { titleOf } from 'glassbox/model/labels.js';
+import { meanWeights } from 'glassbox/model/stream.js';
 import { warningsOf } from 'glassbox/model/warnings.js';
 import { worded } from 'glassbox/story/glossary.js';
+import { saidIn } from 'glassbox/story/layers.js';
 import { liveForm } from 'glassbox/story/live.js';
-import { calibrated, quoted, sofar } from 'glassbox/story/parts.js';
+import { calibrated, quoted } from 'glassbox/story/parts.js';
 import { sceneOf } from 'glassbox/story/scene.js';
-import { changeIn, crossOf, predictionsOf, readIn, threadOf } from 'glassbox/story/thread.js';
+import { changeIn, crossOf, predictionsOf, readIn } from 'glassbox/story/thread.js';
 
 const COUNTS = ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Ten', 'Eleven'];
 const ORDINALS = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth', 'eleventh', 'twelfth'];
@@ -17,22 +19,21 @@ export const opening = {
   title: 'The model writes its answer',
   draw(app) {
     const { trace } = app;
-    const warnings = Object.values(warningsOf(trace)).flat(); // the header, which has them, is not in sight
+    const warnings = [...Object.values(warningsOf(trace)).flat(), wrongOf(app)].filter(Boolean); // the header, which has them, is not in sight
     const used = new Set();
-    const scene = sceneOf(app);
+    const scene = sceneOf(app, warnings.length);
     const why = el(
       'details.why',
       { open: app.isWhyOpen, on: { toggle: () => (app.isWhyOpen = why.open) } },
       el('summary', 'Why?'),
-      [wordsOf(app), LEGEND, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
-      switches(app),
+      [...saidIn(trace, app.row), readHere(app), LEGEND, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
     );
     return {
       kind: `first ${(scene.player?.isPlaying ?? scene.isNew) ? '' : 'told'}`,
       words: [
         el('span', introOf(app)),
         el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } })),
-        ...[...warnings, wrongOf(app)].filter(Boolean).map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
+        ...warnings.map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
       more: [el('div.row.controls', again(scene), scrubber(app, scene), liveForm(app), saved(app, scene)), why],
@@ -46,12 +47,8 @@ const LEGEND =
   'below. A band is a sublayer, which adds to the stream. Attention reads other columns: the query (Q) of the column meets the key (K) of each ' +
   'token, and what flows is the value (V), as thick as the weight, which is the mean of the heads.';
 
-const isEdited = ({ trace, base }) => trace !== base;
-
-/** Whether no part of the decoder reads the source, and none of it is copied. */
-const cannotRead = (app) => !app.base.stepOf.has('copy_scores') && crossOf(app.base).every((each) => app.words.includes(`attention ${each} off`));
-
-const introOf = (app) => (isEdited(app) ? [without(app), ' '] : 'The encoder reads the text at once; the decoder writes the answer, one token a step. ');
+const introOf = ({ trace, base }) =>
+  trace === base ? 'The encoder reads the text at once; the decoder writes the answer, one token a step. ' : 'The answer after the edit; what is different is marked. ';
 
 /** Whether no layer changes what the first one said, in any step. */
 const isEarly = (trace) => predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, row) => !changeIn(trace, row));
@@ -76,40 +73,11 @@ function wrongOf({ trace, base }) {
   return trace === base && base.target !== null && base.target !== trace.translation ? `The answer is wrong: right is “${cut(base.target, 60)}”.` : '';
 }
 
-/** What happens in the step, in words. */
-function wordsOf(app) {
-  const { trace, row } = app;
-  const token = trace.tokens.target_out[row];
-  const change = changeIn(trace, row);
-  const before = row ? `In step ${row}, after ${sofar(trace, row)}, ` : 'In step 0 ';
-  if (change) {
-    const { key, weight, attention, head } = readIn(trace, crossOf(trace, change.layer), row);
-    const reads =
-      `In this layer, head ${head} of ${titleOf(trace, attention).split(', ')[1]} has ${percent(weight)} of its weight on ` +
-      `${quoted(trace.tokens.source[key])}, source token ${key}.`;
-    return (
-      `${before}the model would have said ${quoted(change.before[1])} after ${layerTitle(trace, 'decoder', change.layer - 1)} ` +
-      `(${percent(change.before[2])}). Layer ${change.layer + 1} changes that to ${quoted(token)} (${percent(change.after[2])}). ${cannotRead(app) ? '' : reads}`
-    );
-  }
-  if (predictionsOf(trace).length < 2)
-    return trace.layers('decoder') > 1
-      ? `${before}the model says ${quoted(token)}. What each layer would have said is not in this page: the vocabulary is large.`
-      : `${before}the model says ${quoted(token)}. Its decoder has one layer, so no layer changes what another one said.`;
-  return isEarly(trace)
-    ? `No surprise: the first layer of the decoder says what the last one says, in each of the ${trace.tokens.target_out.length} steps of this answer.`
-    : `${before}no layer changes what the first one said: ${quoted(token)}.`;
-}
-
-/** The answer without what is switched off, or with other edits. */
-function without(app) {
-  const { trace, base } = app;
-  const off = Object.entries(partsOf(app)).filter(([, edits]) => edits.every((words) => app.words.includes(words)));
-  const edited = off.length ? `Without ${off.map(([title]) => title).join(' and ')}` : 'With this edit';
-  if (trace.translation === base.translation) return `${edited}, the answer is the same${off.length ? ': what is left of the model is enough for it' : ''}.`;
-  const [now, before] = [trace, base].map(({ translation }) => (translation ? ['“', bdi(translation), '”'] : 'empty'));
-  const why = cannotRead(app) ? ' The decoder cannot read the source now: it writes the same for any text.' : '';
-  return [`${edited}, the answer is `, now, ' instead of ', before, `; what is different is marked.${why}`];
+/** What the layer that changes the token of the step reads, or else any layer. */
+function readHere({ trace, row }) {
+  const { key, weight, attention, head } = readIn(trace, crossOf(trace, changeIn(trace, row)?.layer), row);
+  const source = `${quoted(trace.tokens.source[key])}, source token ${key}`;
+  return meanWeights(trace, attention) ? `Head ${head + 1} of ${titleOf(trace, attention)}, has ${percent(weight)} of its weight on ${source}.` : '';
 }
 
 const again = (scene) => button('▶', () => scene.play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
@@ -122,31 +90,9 @@ function saved(app, scene) {
 
 /** The steps of the answer on a slider. */
 function scrubber(app, scene) {
-  const last = app.trace.tokens.target_out.length - 1;
-  const output = el('output', `step ${app.row} of ${last}`);
-  const input = ({ target }) => {
-    app.state.row = Number(target.value);
-    output.textContent = `step ${app.row} of ${last}`;
-    scene.still(app.row);
+  const show = (row) => {
+    app.state.row = row;
+    scene.still(row);
   };
-  const on = { input, change: () => app.set({ row: app.row }) };
-  return el('span.field', el('input', { type: 'range', min: 0, max: last, value: app.row, 'aria-label': 'decoding step', data: { key: 'scrub' }, on }), output);
-}
-
-/** What can be switched off -> its edits. */
-function partsOf(app) {
-  const { attention, head } = threadOf(app.base);
-  return {
-    'the position encoding': ['positions off'],
-    [`head ${head} of ${titleOf(app.base, attention)}`]: [`head ${attention} ${head} off`],
-    'the cross-attention': crossOf(app.base).map((each) => `attention ${each} off`),
-  };
-}
-
-function switches(app) {
-  if (!app.canEdit) return null;
-  const isOff = (edits) => edits.every((words) => app.words.includes(words));
-  const toggle = ([title, edits]) =>
-    button(title, () => app.edit(isOff(edits) ? [] : edits), { 'aria-pressed': String(isOff(edits)), data: { key: `without-${edits[0]}` } });
-  return el('div.row', { role: 'group', 'aria-label': 'switch off' }, el('span', 'Switch off:'), Object.entries(partsOf(app)).map(toggle));
+  return slider('step', { max: app.trace.tokens.target_out.length - 1, value: app.row }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
 }

@@ -1,67 +1,39 @@
-/** What the screens of the story draw with: tokens in boxes, the weights of a head, and names of parts for people. */
+/** What the screens of the story show things with: tokens in boxes, rows of numbers, the weights of a head, and names for people. */
 
-import { cut, svg } from 'glassbox/core/dom.js';
+import { el, sentence } from 'glassbox/core/dom.js';
+import { saveButtons } from 'glassbox/views/figure.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { headOf, percent, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
 import { visible } from 'glassbox/model/trace.js';
 
-export const LETTER = 7.9; // pixels of a letter of a token, in the widest of the fonts
 const WIDEST = 928; // pixels of the card
-const NUMBER = 56; // pixels of a number in a row
-const LONGEST = 12; // letters of a token that are drawn
+const SHOWN = 8; // numbers of a row
 const [CELL, TILE, SMALLEST, AROUND] = [22, 300, 13, 130]; // pixels of a cell, of the longest side of a tile, of a cell with a label, of the labels
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
 export const calibrated = ({ confidence }) =>
   confidence == null ? null : `Its confidence, calibrated on held-out rows, is ${percent(confidence)}.`;
 
-/** A word next to a part of a picture. */
-export const label = (x, y, text, anchor = 'start') => svg('text.story-label', { x, y, 'text-anchor': anchor }, text);
-
 /** The width of the card that a picture is in, as far as it is in sight. */
 export const roomOf = (app) => Math.min(app.width, WIDEST);
 
-/** The tokens side by side: where each begins, and how wide it is. @returns {{x: number, width: number, text: string}[]} */
-export function layOut(tokens, from = 0, least = 22) {
-  const [around, gap] = least < 16 ? [3, 1] : least < 20 ? [6, 2] : [10, 2];
-  let x = from;
-  return tokens.map((token) => {
-    const text = cut(visible(token.text), LONGEST);
-    const width = Math.max(least, text.length * LETTER + around);
-    x += width + gap;
-    return { x: x - width - gap, width, text };
-  });
-}
+/** A part of a screen on a card, and below it in words what it is; a picture can be saved. */
+export const card = (title, ...content) =>
+  el('figure.story-card', el('div.scroller', content), el('figcaption', sentence(title), content[0].matches('svg') ? saveButtons(title, content[0]) : null));
 
-export const endOf = (boxes) => (boxes.length ? boxes.at(-1).x + boxes.at(-1).width : 0);
+/** Tokens in boxes, with a class and attributes for each. */
+export const tokenRow = (tokens, kindOf = () => '', attributesOf = () => ({})) =>
+  el(
+    'bdi.story-tokens',
+    tokens.map((token, i) => el('span.story-token', { title: token.text, class: `${token.kind ?? ''} ${kindOf(i)}`, ...attributesOf(i) }, visible(token.text))),
+  );
 
-/** The first numbers of a row in colored cells, as many as fit in the card; `data-end` is where they end. */
-export function strip(app, x, y, numbers) {
-  const count = Math.max(3, Math.min(8, numbers.length, Math.floor((roomOf(app) - x - 56) / NUMBER)));
+/** The first numbers of a row in colored cells, as many as there is room for. */
+export function strip(numbers) {
   const scale = scaleOf({ numbers });
-  const end = x + count * NUMBER;
-  return svg(
-    'g.story-strip',
-    { data: { end: end + 56 } },
-    [...numbers.subarray(0, count)].map((number, i) => [
-      svg('rect', { class: number < 0 ? 'minus' : 'plus', x: x + i * NUMBER, y, width: NUMBER - 2, height: 24, 'fill-opacity': (Math.abs(number) / scale) * 0.7 }),
-      svg('text', { x: x + (i + 0.5) * NUMBER - 1, y: y + 16, 'text-anchor': 'middle' }, shortDigits(number, 2)),
-    ]),
-    count < numbers.length ? label(end + 4, y + 16, `… ${numbers.length}`) : null,
-  );
+  const cell = (number) => el(`span.${number < 0 ? 'minus' : 'plus'}`, { style: { '--fraction': `${(Math.abs(number) / scale) * 62}%` } }, shortDigits(number, 2));
+  return el('span.story-strip', el('span.cells', [...numbers.subarray(0, SHOWN)].map(cell)), el('small', `… ${numbers.length}`));
 }
-
-/** "2, 3 and 4" */
-export const listed = (parts) => `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
-
-/** A token in a box. */
-export const tokenBox = ({ x, width, text }, y, kind = '', options = {}) =>
-  svg(
-    'g',
-    { class: `story-token ${kind}`, ...options },
-    svg('rect', { x, y, width, height: 24, rx: 4 }),
-    svg('text', { x: x + width / 2, y: y + 16, 'text-anchor': 'middle' }, text),
-  );
 
 /** "“4”", of a token, where a space has a sign; in texts it has none, so that lines can end there. */
 export const quoted = (token) => `“${visible(token.text ?? token)}”`;
@@ -73,9 +45,6 @@ export const sofar = (trace, row) =>
 /** Steps, such as "step 9, which reads “1” and writes “4”". */
 export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>
   `step ${row}, which reads ${quoted(inputs[row])} and writes ${quoted(outputs[row])}`;
-
-/** The probability of the output token of a row. */
-export const probabilityOf = (trace, row) => trace.probabilityOf('logits', row, trace.tokens.target_out[row].id) ?? 0;
 
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
 export function headTile(app, title, { name, head, row }) {

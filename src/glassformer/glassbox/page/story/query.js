@@ -1,10 +1,9 @@
 /** Question 1: what the step looked at: a query, keys, values. */
 
 import { el } from 'glassbox/core/dom.js';
-import { figure } from 'glassbox/views/figure.js';
 import { headOf, indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
-import { layerTitle } from 'glassbox/model/labels.js';
-import { headTile, quoted, sofar } from 'glassbox/story/parts.js';
+import { headTitle, layerTitle } from 'glassbox/model/labels.js';
+import { card, headTile, quoted, sofar } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 import { attentionPicture } from 'glassbox/views/opened.js';
 
@@ -19,11 +18,12 @@ export const query = {
     const weights = rowOf(headOf(trace.get(`${name}.weights`), head), row);
     const { source, target_out: outputs } = trace.tokens;
     const best = indexOfLargest(weights);
+    const picture = attentionPicture(app, name, head, row);
     const isOff = [`attention ${name} off`, `head ${name} ${head} off`].some((words) => app.words.includes(words));
     return {
       words: [
         `In step ${row} the answer so far is ${sofar(trace, row)}, and the decoder needs the next token, ${quoted(outputs[row])}. ` +
-          `Here is how head ${head} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Heads, steps and tokens count from 0, layers from 1.`,
+          `Here is how ${headTitle(head)} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Steps and tokens count from 0, heads and layers from 1.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
           'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
           'the head takes every value in proportion to its weight.',
@@ -33,8 +33,8 @@ export const query = {
       ],
       picture: el(
         'div.story-pictures',
-        scoresFigure(app, name, head, row),
-        headTile(app, `weights of head ${head} in every step`, { name, head, row }),
+        picture && card(`query, keys and values of ${headTitle(head)} in step ${row}`, picture),
+        headTile(app, `weights of ${headTitle(head)} in every step`, { name, head, row }),
       ),
       proof: {
         label: 'Attention: every product behind these scores',
@@ -43,9 +43,3 @@ export const query = {
     };
   },
 };
-
-/** What a row of a head takes from each token. @param {string} name  of an attention */
-export function scoresFigure(app, name, head, row) {
-  const picture = attentionPicture(app, name, head, row);
-  return picture && figure(`query, keys and values of head ${head} in ${name.startsWith('decoder') ? 'step' : 'source token'} ${row}`, picture);
-}

@@ -1,13 +1,12 @@
 /** Question 5: the other answer with the largest probability, and the step in which the beam left it. */
 
 import { pathOf } from 'glassbox/views/beamtree.js';
-import { image, svg } from 'glassbox/core/dom.js';
-import { figure } from 'glassbox/views/figure.js';
+import { el } from 'glassbox/core/dom.js';
 import { digits, powerOfTen, probability } from 'glassbox/core/numbers.js';
-import { LETTER, label } from 'glassbox/story/parts.js';
+import { card } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/model/trace.js';
 
-const [LINE, TOP, LONGEST] = [26, 24, 22];
+const LONGEST = 18; // characters of a text
 
 export const rival = {
   title: 'Why not the other answer?',
@@ -33,7 +32,7 @@ export const rival = {
           : `The answer, “${answers[0].text}”, has a probability of ${own}. No other answer was finished; the most probable one that was dropped begins with “${found.text}”: ${other}.`,
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
-      picture: figure(`candidates of step ${found.step}`, draw(app, search, nodes)),
+      picture: card(`candidates of step ${found.step}: the probability of the text so far, log scale`, ...bars(search, nodes)),
       proof,
     };
   },
@@ -49,7 +48,7 @@ function againstGreedy({ greedy, beam }) {
 }
 
 /** The finished answer of another text with the largest probability, or else the candidate that was dropped with it. */
-export function rivalOf(search) {
+function rivalOf(search) {
   const [best, ...answers] = search.answers;
   const most = (found) => found.reduce((one, other) => (one && one.score >= other.score ? one : other), null);
   const other = most(answers.filter(({ text }) => text !== best.text));
@@ -69,46 +68,25 @@ function parting(search, { step, own, its }) {
   return `They part in step ${step}: there the model gives ${left} and ${right}, and everything after it is multiplied with that.`;
 }
 
-/** The probability of a text as the log scale of the picture has it: powers of ten, and percent from 0.1 % on. */
+/** The probability of a text: a power of ten, and percent from 0.1 % on. */
 const onAxis = (sum) => probability(Math.exp(sum), 1e-3);
 
 const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).join('');
 
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
-/** Bars on a log scale: each step to the left is a tenth of the probability. */
-function draw(app, search, nodes) {
-  const names = nodes.map((node) => ends(visible(textOf(search, node)), app.width < 520 ? 12 : LONGEST));
-  const LEFT = 16 + LETTER * Math.max(6, ...names.map((name) => name.length));
-  const BAR = Math.max(70, Math.min(330, app.width - LEFT - 140));
-  const least = Math.floor(Math.min(-1, ...nodes.map((node) => node.sum / Math.LN10)));
-  const x = (sum) => LEFT + (1 - sum / Math.LN10 / least) * BAR;
-  const height = TOP + nodes.length * LINE + 24;
-  const ticks = Array.from({ length: Math.min(-least, 12) + 1 }, (_, i) => Math.round((least * i) / Math.min(-least, 12)));
-  return image(
-    LEFT + BAR + 120,
-    height,
-    nodes.map((node) => `${textOf(search, node)}: ${onAxis(node.sum)}, ${node.state}`).join('; '),
-    label(app.width < 520 ? 0 : LEFT, 12, 'probability of the text so far, log scale'),
-    [...new Set(ticks)].map((power, i, { length }) => {
-      const at = x(power * Math.LN10);
-      const isNamed = (length - 1 - i) % Math.ceil((length * 44) / BAR) === 0;
-      return [
-        svg('line.axis', { x1: at, x2: at, y1: TOP - 4, y2: height - 20 }),
-        isNamed ? label(at, height - 6, power ? powerOfTen(power) : '1', 'middle') : null,
-      ];
-    }),
-    nodes.map((node, i) => {
-      const y = TOP + i * LINE;
-      const text = textOf(search, node);
-      return svg(
-        'g.story-bar',
-        { class: node.state },
-        svg('title', `${text}: sum ${digits(node.sum)}, ${node.reason}`),
-        svg('text', { x: LEFT - 10, y: y + 16, 'text-anchor': 'end' }, names[i]),
-        svg('rect', { class: node.state === 'pruned' ? 'pruned' : 'plus', x: LEFT, y: y + 4, width: Math.max(1, x(node.sum) - LEFT), height: LINE - 10 }),
-        label(x(node.sum) + 6, y + 16, `${onAxis(node.sum)} ${node.state}`),
-      );
-    }),
-  );
+/** Each power of ten is a part of the bar. */
+function bars(search, nodes) {
+  const least = Math.floor(Math.min(-1, ...nodes.map(({ sum }) => sum / Math.LN10)));
+  const bar = (node) => {
+    const text = textOf(search, node);
+    return el(
+      'li',
+      { class: node.state, title: `${text}: sum ${digits(node.sum)}, ${node.reason}` },
+      el('bdi', ends(visible(text), LONGEST)),
+      el('i', { style: { '--fraction': `${(1 - node.sum / Math.LN10 / least) * 100}%` } }),
+      el('span', `${onAxis(node.sum)} ${node.state}`),
+    );
+  };
+  return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 1, an empty one ${powerOfTen(least)}.`)];
 }

@@ -1,13 +1,12 @@
 /** From text to rows: the tokens, their ids, and how the embedding and the position make a row of numbers for each. */
 
-import { el, image, svg } from 'glassbox/core/dom.js';
+import { el, row, table } from 'glassbox/core/dom.js';
 import { digits, grouped, rowOf } from 'glassbox/core/numbers.js';
 import { visible } from 'glassbox/model/trace.js';
-import { figure } from 'glassbox/views/figure.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
-import { endOf, label, layOut, listed, quoted, roomOf, strip, tokenBox } from 'glassbox/story/parts.js';
+import { card, quoted, roomOf, strip, tokenRow } from 'glassbox/story/parts.js';
 
-const [TOP, LINE, LABEL] = [60, 34, 104];
+const LISTED = new Intl.ListFormat('en-GB'); // "2, 3 and 4"
 
 export const rows = {
   title: 'From text to rows',
@@ -19,8 +18,7 @@ export const rows = {
     const { axis, specials } = trace.vocabularies.source;
     const width = trace.axes.d_model.length;
     const same = [...source.keys()].filter((i) => source[i].id === source[at].id);
-    const parts = partsOf(trace);
-    const x = trace.get('source.input');
+    const pick = (i) => ({ data: { at: `s${i}` }, on: { click: () => app.set({ column: i }) } });
     return {
       words: [
         `The text “${trace.text}” is split into ${source.length} tokens${specials.bos === undefined ? '' : ', with <bos> at its start and <eos> at its end'}. Each token has an id, ` +
@@ -29,14 +27,18 @@ export const rows = {
           `${trace.has('source.scaled') ? `They are multiplied by √${width} = ${digits(Math.sqrt(width))}. ` : ''}` +
           'Then a row is added that depends on the position only, the position encoding: without it the model would not see the order of the tokens.',
         same.length > 1
-          ? `${quoted(source[at])} is at the positions ${listed(same)}: one embedding, but ${same.length} different rows.`
+          ? `${quoted(source[at])} is at the positions ${LISTED.format(same.map(String))}: one embedding, but ${same.length} different rows.`
           : `${quoted(source[at])} is at position ${at} only. At another position it would have the same embedding, but another row.`,
         `From here on the model has ${source.length} rows of ${width} numbers, one for each token, and no text. The decoder makes its rows in the same way, from what it has written.`,
       ],
       picture: el(
         'div.story-pictures',
-        figure(`how source token ${at}, ${quoted(source[at])}, becomes a row`, draw(app, parts, at)),
-        heatmap('the rows of all tokens', x, {
+        card(
+          `how source token ${at}, ${quoted(source[at])}, becomes a row`,
+          tokenRow(source, (i) => (i === at ? 'pick here' : 'pick'), pick),
+          table('', [], partsOf(trace).map(([title, name]) => row(title, strip(rowOf(trace.get(name), at))))),
+        ),
+        heatmap('the rows of all tokens', trace.get('source.input'), {
           rows: source.map(({ text }, i) => `${i} ${visible(text)}`),
           down: 'token',
           across: 'feature',
@@ -58,27 +60,3 @@ const partsOf = (trace) =>
     ['+ position', 'source.positions'],
     ['= row', 'source.input'],
   ].filter(([, name]) => trace.has(name));
-
-function draw(app, parts, at) {
-  const { source } = app.trace.tokens;
-  const boxes = layOut(source, 0, source.length * 30 > roomOf(app) ? 16 : 22);
-  const middle = boxes[at].x + boxes[at].width / 2;
-  const below = TOP + 22 + parts.length * LINE;
-  const strips = parts.map(([title, name], i) => {
-    const numbers = rowOf(app.trace.get(name), at);
-    const y = TOP + 18 + i * LINE;
-    return svg('g', label(LABEL - 8, y + 16, title, 'end'), strip(app, LABEL, y, numbers));
-  });
-  const width = Math.max(endOf(boxes), ...strips.map((each) => Number(each.lastChild.dataset.end)));
-  return image(
-    width + 4,
-    below,
-    parts.map(([title, name]) => `${title}: ${[...rowOf(app.trace.get(name), at).slice(0, 4)].map(digits).join(', ')} …`).join('; '),
-    boxes.map((box, i) =>
-      tokenBox(box, 4, `${source[i].kind} pick ${i === at ? 'here' : ''}`, { data: { at: `s${i}` }, on: { click: () => app.set({ column: i }) } }),
-    ),
-    svg('path.story-stream', { d: `M${middle} 30 C${middle} ${TOP + 10} ${LABEL + 20} 30 ${LABEL + 20} ${TOP + 14}` }),
-    label(middle + 12, 46, `id ${source[at].id}`),
-    strips,
-  );
-}

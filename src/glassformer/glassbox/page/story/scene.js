@@ -1,7 +1,7 @@
 /** Figure 1 on the first screen: it plays, it shows a step as a still, a band opens in it, and it is saved. */
 
 import { marked } from 'glassbox/model/differences.js';
-import { cut, el, range } from 'glassbox/core/dom.js';
+import { cut, el, pressed, range } from 'glassbox/core/dom.js';
 import { indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { quoted } from 'glassbox/story/parts.js';
@@ -12,8 +12,8 @@ import { PaperFigure } from 'glassbox/views/paperfigure.js';
 import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
-const [MARGIN, CARD] = [52, 930]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST] = [206, 272, 380]; // pixels: what is around the figure, and its smallest height
+const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
+const [REST, REST_NARROW, LEAST, WARNING] = [206, 272, 380, 24]; // pixels: what is around the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
@@ -30,16 +30,11 @@ class Scene {
     const { width, height, trace } = this;
     const [wide, high] = isTall(width, height) ? NARROW : WIDE;
     const scale = Math.max(1, Math.min(width / wide, height / high));
-    this.layout = layOut(trace, { width: width / scale, height: height / scale, row, column: mostRead(trace, row) });
+    this.layout = layOut(trace, { width: width / scale, height: height / scale, row, column: mostRead(trace, row), before: this.layout });
     this.figure = this.figureOf(this.layout);
     const { element } = this.figure;
     for (const [name, pixels] of Object.entries({ width, height })) element.setAttribute(name, pixels);
-    element.addEventListener('click', ({ target }) => press(this.app, target));
-    element.addEventListener('keydown', (event) => {
-      if (!['Enter', ' '].includes(event.key)) return;
-      event.preventDefault();
-      press(this.app, event.target);
-    });
+    for (const [name, act] of Object.entries(pressed((event) => press(this.app, event)))) element.addEventListener(name, act);
     this.element.querySelector('.paper')?.remove();
     this.element.prepend(element);
   }
@@ -52,7 +47,7 @@ class Scene {
 
   show({ state, kind }) {
     const row = Math.max(0, state.row);
-    if (!this.layout.decoder.isShown(row) || (state.row >= 0 && !this.layout.encoder.isShown(mostRead(this.trace, row)))) this.draw(row);
+    if (!this.layout.decoder.isInside(row) || (state.row >= 0 && !this.layout.encoder.isInside(mostRead(this.trace, row)))) this.draw(row);
     this.element.classList.toggle('quick', kind === 'quick');
     this.figure.show(state);
     this.element.closest('.story')?.classList.toggle('told', state.row === this.row && state.level > this.stages[1]);
@@ -105,11 +100,11 @@ class Scene {
   }
 }
 
-/** The scene of what is shown now; of another text it begins to play. */
-export function sceneOf(app) {
+/** The scene of what is shown now; of another text it begins to play. @param {number} nWarnings  lines below it */
+export function sceneOf(app, nWarnings) {
   const width = app.width + MARGIN;
   const screen = innerHeight / (Number(getComputedStyle(document.documentElement).zoom) || 1);
-  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST));
+  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST) - nWarnings * WARNING);
   const known = scenes.get(app);
   if (known?.trace === app.trace && known.width === width && known.height === height) {
     if (known.row !== app.row) known.still(app.row);
@@ -152,8 +147,9 @@ function inWords(trace) {
 }
 
 /** A token, a strip, a band or a line was pressed. */
-function press(app, target) {
-  const { step, source, tensor, at, band, line, row, from } = target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
+function press(app, event) {
+  event.preventDefault();
+  const { step, source, tensor, at, band, line, row, from } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
   if (step) app.set({ row: Number(step) });
   else if (source) app.set({ panel: 'tokens', column: Number(source), part: 'source' });
   else if (tensor) app.goTo(tensor, [Number(at), 0]);

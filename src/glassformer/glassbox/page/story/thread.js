@@ -1,7 +1,6 @@
 /** The thread of the story: the step, the layer, the head and the source token that it follows from screen to screen. */
 
 import { range } from 'glassbox/core/dom.js';
-import { influence } from 'glassbox/model/evidence.js';
 import { at, headOf, indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 
 /** The predictions of each row after each decoder layer, of the answer or with "gold." of the target; the last are those of the model. */
@@ -55,17 +54,16 @@ export function readIn(trace, names, row) {
   return found.reduce((one, other) => (other.size > one.size ? other : one));
 }
 
-/** The state that the story begins with: of the greatest surprise, or of the output token with the largest fall. */
+/** The state that the story begins with: of the greatest surprise, or of the least certain step. */
 export function threadOf(trace) {
   const found = greatest(trace.tokens.target_out.map((_, row) => changeIn(trace, row)).filter(Boolean));
-  const row = found?.row ?? largestFall(trace);
+  const row = found?.row ?? leastCertain(trace);
   const { attention, head, key } = readIn(trace, crossOf(trace, found?.layer), row);
   return { row, part: attention, attention, head, column: key };
 }
 
-/** The output token that depends most on one source token. */
-function largestFall(trace) {
-  const { x } = influence(trace);
-  const falls = trace.tokens.target_out.map((_, row) => Math.max(...rowOf(x, row)));
-  return indexOfLargest(falls);
-}
+/** The probability of the output token of a row. */
+export const probabilityOf = (trace, row) => trace.probabilityOf('logits', row, trace.tokens.target_out[row].id) ?? 0;
+
+/** The step whose output token has the smallest probability. */
+export const leastCertain = (trace) => indexOfLargest(trace.tokens.target_out.map((_, row) => -probabilityOf(trace, row)));

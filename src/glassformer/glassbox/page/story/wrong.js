@@ -1,20 +1,16 @@
 /** Question 6: when the model is wrong: how sure it is, texts side by side, a text unlike the training; then the end. */
 
 import { difference, kindOf, marked } from 'glassbox/model/differences.js';
-import { button, cut, el, image, range, svg } from 'glassbox/core/dom.js';
-import { figure } from 'glassbox/views/figure.js';
+import { button, cut, el, range, row, table } from 'glassbox/core/dom.js';
 import { unlikeOf } from 'glassbox/model/warnings.js';
-import { titleOf } from 'glassbox/model/labels.js';
-import { grouped, headOf, indexOfLargest, percent, rowOf } from 'glassbox/core/numbers.js';
+import { grouped, percent } from 'glassbox/core/numbers.js';
 import { Stopped } from 'glassbox/core/server.js';
 import { sameSource } from 'glassbox/model/source.js';
-import { LETTER, calibrated, endOf, label, layOut, probabilityOf, quoted, stepName, tokenBox } from 'glassbox/story/parts.js';
-import { rivalOf } from 'glassbox/story/rival.js';
-import { changeIn, crossHere } from 'glassbox/story/thread.js';
-import { ordinary, visible } from 'glassbox/model/trace.js';
+import { calibrated, card, quoted, stepName, tokenRow } from 'glassbox/story/parts.js';
+import { leastCertain, probabilityOf } from 'glassbox/story/thread.js';
+import { ordinary } from 'glassbox/model/trace.js';
 import { cannotOpen, traceOf } from 'glassbox/views/typing.js';
 
-const [LEFT, LINE, TEXT] = [62, 30, 116];
 const MAX_TOKENS = 200; // that are tried in a place
 const found = new WeakMap(); // a trace -> text or edit -> the trace of the other text, an error, or null while it is computed
 
@@ -23,8 +19,7 @@ export const wrong = {
   draw(app) {
     const { trace } = app;
     const { target_out: outputs } = trace.tokens;
-    const sure = outputs.map((_, row) => probabilityOf(trace, row));
-    const least = sure.indexOf(Math.min(...sure));
+    const least = leastCertain(trace);
     const second = trace.predictions.logits[least].top.find(([id]) => id !== outputs[least].id);
     const failed = wrongOf(app);
     const edits = app.canEdit ? editsOf(trace, app.state.column) : [];
@@ -37,7 +32,7 @@ export const wrong = {
     const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.target]] : [])]);
     return {
       words: [
-        `${[`The model gives this answer a probability of ${scoreOf(trace)}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(sure[least])}` +
+        `${[`The model gives this answer a probability of ${scoreOf(trace)}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(probabilityOf(trace, least))}` +
           `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
         errorsOf(app, failed),
         strange
@@ -47,7 +42,10 @@ export const wrong = {
           : `Wrong answers are likely where a text is unlike the training. ${isComputing ? '' : traces.length > 1 ? 'None of these is.' : 'This one is not.'}`,
         isComputing ? 'Other texts are being computed …' : null,
       ],
-      picture: figure(traces.length > 1 ? 'texts side by side, with what differs from the first' : 'the probability of each output token', draw(traces, right)),
+      picture: card(
+        traces.length > 1 ? 'texts side by side, with what differs from the first; below an output token its probability' : 'the probability of each output token',
+        table('', [], traces.map((one) => textAndAnswer(trace, one, right.get(one)))),
+      ),
       more: end(app),
       proof: app.base.errors?.wrong
         ? { label: 'Errors: all wrong answers on held-out rows', changes: { panel: 'errors' } }
@@ -131,64 +129,23 @@ function otherText(app, what, make) {
   return known.get(what);
 }
 
-/**
- * Each text with its answer, and the probability of each output token as a bar below it; what is not as in the first is
- * marked. Next to a wrong answer is the right one.
- */
-function draw(traces, right) {
-  const [first] = traces;
-  const rows = traces.map(({ tokens: { source, target_out: outputs } }) => [source, outputs].map((tokens) => layOut(tokens, LEFT, 16)));
-  const words = traces.map((one) => ([null, one.translation].includes(right.get(one) ?? null) ? '' : `✗ right is “${cut(right.get(one), 40)}”`));
-  const reaches = rows.map((boxes, i) => Math.max(...boxes.map(endOf).map((end) => end + 70), endOf(boxes[1]) + 8 + words[i].length * LETTER));
-  return image(
-    Math.max(...reaches),
-    traces.length * TEXT - 12,
-    traces.map((one) => `${textOf(one)}: ${one.translation}, ${scoreOf(one)}`).join('; '),
-    traces.map((one, i) =>
-      ['source', 'target_out'].map((side, which) => {
-        const [y, boxes] = [i * TEXT + 4 + which * LINE, rows[i][which]];
-        const marks = marked(first.tokens[side], one.tokens[side])[1];
-        const bar = ({ x, width }, row) => [
-          svg('rect.track', { x, y: y + 27, width, height: 22 }),
-          svg('rect.plus', { x, y: y + 27 + 22 * (1 - probabilityOf(one, row)), width, height: 22 * probabilityOf(one, row) }),
-        ];
-        return [
-          label(LEFT - 10, y + 16, which ? 'answer' : 'text', 'end'),
-          boxes.map((box, at) => tokenBox(box, y, marks[at] ? 'changed' : '')),
-          which ? [boxes.map(bar), label(endOf(boxes) + 8, y + 16, scoreOf(one)), label(endOf(boxes) + 8, y + 42, words[i])] : null,
-        ];
-      }),
-    ),
-  );
+/** A text and its answer, with the probability of each output token; what is not as in the first text is marked. */
+function textAndAnswer(first, one, right) {
+  const [source, answer] = ['source', 'target_out'].map((side) => {
+    const marks = marked(first.tokens[side], one.tokens[side])[1];
+    const height = (i) => (side === 'source' ? {} : { style: { '--p': probabilityOf(one, i) } });
+    return tokenRow(one.tokens[side], (i) => (marks[i] ? 'changed' : ''), height);
+  });
+  const isWrong = ![null, undefined, one.translation].includes(right);
+  return [row('text', source), row('answer', answer, [scoreOf(one), isWrong ? el('div', `✗ right is “${cut(right, 40)}”`) : null])];
 }
 
-/** What the story said, in four sentences, and what comes next. */
+/** What comes next. */
 function end(app) {
-  const { trace, row } = app;
-  const { head } = app.state;
-  const attention = crossHere(app);
-  const weights = rowOf(headOf(trace.get(`${attention}.weights`), head), row);
-  const most = indexOfLargest(weights);
-  const { source, target_out: outputs } = trace.tokens;
-  const { beam } = trace.search;
-  const [change, other] = [changeIn(trace, row), rivalOf(beam)];
   const yours = () => {
     app.set({ question: 0 });
     document.querySelector('.live input')?.select();
   };
-  const sentences = [
-    `The encoder read all ${source.length} source tokens at once, and the decoder wrote the answer in ${outputs.length} steps, one token each.`,
-    `In step ${row}, head ${head} of ${titleOf(trace, attention)} compared its query with the keys and put ${percent(weights[most])} of its weight on ${quoted(source[most])}: so much of that value it took.`,
-    change
-      ? `Layer ${change.layer + 1} of ${trace.layers('decoder')} then changed ${quoted(change.before[1])} to ${quoted(change.after[1])}: each layer adds something, and what comes out of the last one counts.`
-      : 'Each layer added something, and none of them changed the token of that step.',
-    `Search kept the ${beam.num_beams === 1 ? 'most probable token' : `${beam.num_beams} best answers`} in each step${other ? `, and “${cut(other.text, 40)}” lost` : ''}: the answer is what the model expects most, which is not always right.`,
-  ];
-  return el(
-    'section.story-end',
-    { 'aria-label': 'in four sentences' },
-    el('h3', 'In four sentences'),
-    el('ol', sentences.map((sentence) => el('li', sentence))),
-    el('div.row', button('Now your text', yours, { class: 'primary', data: { key: 'yours' } }), 'Then build one yourself: “make lessons” starts the course. Lesson 2 is the head, lesson 4 the layer, lesson 7 the beam.'),
-  );
+  const lessons = 'Then build one yourself: “make lessons” starts the course. Lesson 2 is the head, lesson 4 the layer, lesson 7 the beam.';
+  return el('div.row.story-end', button('Now your text', yours, { class: 'primary', data: { key: 'yours' } }), lessons);
 }

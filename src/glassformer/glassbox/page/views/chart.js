@@ -10,11 +10,11 @@ const DASHES = ['none', '6 3', '2 3'];
 /**
  * @param {string} title
  * @param {{name: string, numbers: number[], xs?: number[]}[]} given  `xs` are 0, 1, … by default
- * @param {{axis?: string, mark?: number, log?: boolean, width?: number, onPick?: (x: number) => void}} options  the name of the x axis;
- *   a value of x to mark; whether the y axis is logarithmic (where all numbers are above 0); what a click does
+ * @param {{axis?: string, log?: boolean, width?: number, onPick?: (x: number) => void}} options  the name of the x axis;
+ *   whether the y axis is logarithmic (where all numbers are above 0); what a click does
  * @returns {HTMLElement & {mark: (x: number|null) => void}}  `mark` moves the mark; null hides it
  */
-export function lines(title, given, { axis = '', mark = null, log = false, width = 640, onPick = null } = {}) {
+export function lines(title, given, { axis = '', log = false, width = 640, onPick = null } = {}) {
   const series = given.filter(({ numbers }) => numbers.length);
   if (!series.length) return el('p.hint', `${title}: no numbers.`);
   const xs = series.flatMap(({ numbers, xs: own }) => own ?? [...numbers.keys()]);
@@ -72,7 +72,7 @@ export function lines(title, given, { axis = '', mark = null, log = false, width
     for (const end of ['x1', 'x2']) markLine.setAttribute(end, x(at));
     figure.dataset.mark = at;
   };
-  figure.mark(mark);
+  figure.mark(null);
   const valueAt = (event) => {
     const box = plot.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * width;

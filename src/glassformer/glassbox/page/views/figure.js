@@ -1,22 +1,13 @@
-/** A figure with a button that saves it as SVG, with the colors of the page. */
+/** A button that saves a picture as SVG, with the colors of the page. */
 
-import { button, el, sentence, svg } from 'glassbox/core/dom.js';
+import { button, el, svg } from 'glassbox/core/dom.js';
 
 const STYLES = [
   'fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-opacity', 'stroke-dasharray', 'opacity', 'font-family',
   'font-size', 'font-weight', 'text-anchor', 'visibility',
 ]; // prettier-ignore
 
-/** @param {string} title  also the name of the file  @param {SVGElement|HTMLElement} content */
-export function figure(title, content) {
-  const image = content.matches('svg') ? content : content.querySelector('svg');
-  const style = { '--width': `${image.getAttribute('width')}px` };
-  return el('figure.saved', { style }, el('div.scroller', content), el('figcaption', sentence(title), saveButtons(title, image)));
-}
-
 /**
- * The button alone, for a figure that is made elsewhere.
- *
  * @param {string} title  the name of the file
  * @param {SVGElement|(() => SVGElement)} image  or what makes it when it is saved
  */

@@ -1,6 +1,6 @@
 /** A matrix as a picture with labels and a legend. The pointer and the arrow keys read its numbers. */
 
-import { ARROWS, cut, el, image, range, sentence, svg, wide } from 'glassbox/core/dom.js';
+import { ARROWS, cut, el, image, sentence, svg, wide } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
 import { colors, heat, isThinned } from 'glassbox/views/heat.js';
 import { lightOf } from 'glassbox/views/hover.js';

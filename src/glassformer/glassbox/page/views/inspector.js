@@ -4,7 +4,7 @@
  */
 
 import { button, el, section } from 'glassbox/core/dom.js';
-import { placeParts, tensorTitle } from 'glassbox/model/labels.js';
+import { headTitle, placeParts, tensorTitle } from 'glassbox/model/labels.js';
 import { formula } from 'glassbox/core/mathml.js';
 import { matrix, size } from 'glassbox/views/matrix.js';
 import { at, digits, headOf, shapeText, sizeOf, statistics } from 'glassbox/core/numbers.js';
@@ -122,7 +122,7 @@ function statisticsPart(x, cell) {
   return section(
     'statistics',
     '',
-    el('h3', part === x ? 'all numbers of the tensor' : `all numbers of head ${cell[0]}`),
+    el('h3', part === x ? 'all numbers of the tensor' : `all numbers of ${headTitle(cell[0])}`),
     el('dl', Object.entries(rows).map(([name, value]) => [el('dt', name), el('dd', value)])),
   );
 }
@@ -143,7 +143,7 @@ function identifier(name, x, step) {
     el('p', el('code', name)),
     step ? el('p', 'operation ', el('code', step.op), attributes.length ? ` (${attributes.join(', ')})` : '') : null,
     el('p.size', shapeText(x)),
-    el('p.size', 'Layers, heads, rows and positions count from 0. On the command line: ', el('code', `--tensor ${name}`)),
+    el('p.size', 'In this name layers count from 0, as heads do on the command line: ', el('code', `--tensor ${name}`)),
   );
 }
 

@@ -6,10 +6,11 @@ import { visible } from 'glassbox/model/trace.js';
 const LETTER = 0.61; // of the size of a letter: its width
 const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15, 13], [13, 12, 11, 10, 9], 13, 14];
 const [WIDEST, TALLEST, MARK] = [48, 110, 0.46]; // pixels of a column, and of a stage; the size of "<bos>" in that of the other tokens
+const NEIGHBORS = 2; // of the current column, in sight on each side
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
 /**
- * @typedef {{columns: number[], from: number, to: number, isShown: (i: number) => boolean, x: (i: number) => number, width: (i: number) => number,
+ * @typedef {{columns: number[], from: number, to: number, isShown: (i: number) => boolean, isInside: (i: number) => boolean, x: (i: number) => number, width: (i: number) => number,
  *   y: (stage: number) => number, sizeOf: (i: number, which?: number) => number, texts: string[][], isRtl: boolean, left: number, right: number,
  *   top: number, bottom: number, stages: number}} Stack  the columns in sight; where a column and a stage are; the size of a token
  */
@@ -27,21 +28,21 @@ function columnsOf(rows) {
 
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
-/** The columns that are in sight: pages that overlap by half, so that what is before the current one is seen too. */
-function windowOf(widths, room, current) {
+/** The columns in sight: from `first` on, moved by as little as shows the current one with its neighbors. */
+function windowOf(widths, room, current, first) {
   const end = (from) => {
     let [i, used] = [from, 0];
     while (i < widths.length && used + widths[i] <= room) used += widths[i++];
     return Math.max(i, from + 1);
   };
-  let from = 0;
-  while (end(from) < widths.length && current >= end(from) - 1) from = Math.max(from + 1, Math.floor((from + end(from)) / 2));
+  let from = Math.max(0, Math.min(first, current - NEIGHBORS));
+  while (from < current && end(from) < widths.length && current >= end(from) - NEIGHBORS) from += 1;
   return [from, end(from)];
 }
 
 /** @returns {Stack} */
 function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
-  const [from, to] = windowOf(widths, room, current);
+  const [from, to] = windowOf(widths, room, current, place.first ?? 0);
   const inside = sum(widths.slice(from, to));
   const stretch = Math.max(1, Math.min(room / inside, WIDEST / Math.max(...widths.slice(from, to)), 1.5));
   const starts = [0];
@@ -49,20 +50,21 @@ function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
   const whole = starts.at(-1);
   const left = place.left(whole);
   const isShown = (i) => i >= from && i < to;
+  const isInside = (i) => i >= from + (from && NEIGHBORS) && i < to - (to < widths.length && NEIGHBORS);
   const width = (i) => widths[i] * stretch;
   const along = (i) => (i < from ? -10 : i >= to ? whole + 10 : starts[i - from] + width(i) / 2);
   const x = (i) => left + (isRtl ? whole - along(i) : along(i));
   const y = (stage) => place.bottom - ((place.bottom - place.top) * stage) / place.stages;
   const sizeOf = (i, which = 0) => size * (marks[which][i] ? MARK : 1);
-  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isRtl, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
+  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isInside, isRtl, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
 }
 
 /**
  * @param {import('../model/trace.js').Trace} trace
- * @param {{width: number, height: number, row: number, column: number, isMap?: boolean}} shown  pixels; a row and a source token in
- *   sight; whether it is the map, which has its own height, at most this one
+ * @param {{width: number, height: number, row: number, column: number, isMap?: boolean, before?: object}} shown  pixels; a row and a source
+ *   token in sight; whether it is the map, which has its own height, at most this one; the layout before, from which the columns move on
  */
-export function layOut(trace, { width, height: most, row, column, isMap = false }) {
+export function layOut(trace, { width, height: most, row, column, isMap = false, before = null }) {
   const { source, target_in: inputs, target_out: outputs } = trace.tokens;
   const layers = ['encoder', 'decoder'].map((side) => trace.layers(side));
   const isNarrow = isTall(width, most);
@@ -84,25 +86,26 @@ export function layOut(trace, { width, height: most, row, column, isMap = false 
   const odds = isMap ? 15 : isNarrow ? 30 : 54;
   const around = odds + 4 * line + lanes + 74;
   const height = isMap ? around + Math.max(17, Math.min(30, (most - around) / (stages[0] + stages[1]))) * (stages[0] + stages[1]) : most;
-  const bottom = height - line - (isNarrow ? 12 : 24);
-  const top = Math.max(odds + line + (isNarrow ? 24 : 34), bottom - TALLEST * Math.max(...stages));
+  const [highest, lowest] = [odds + line + (isNarrow ? 24 : 34), height - line - (isNarrow ? 20 : 24)];
+  const spare = Math.max(0, (lowest - highest - TALLEST * (isNarrow ? stages[0] + stages[1] : Math.max(...stages))) / 2); // of a small model
+  const [top, bottom] = [highest + spare, lowest - spare];
   if (isNarrow) {
     const middle = top + (bottom - top - lanes - line - 30) * (stages[1] / (stages[0] + stages[1]));
     const centered = (whole) => margin + bus + (room - whole) / 2;
     const below = middle + line + lanes + 26;
     return {
       width, height, isNarrow, isMap, strand, size, line, odds,
-      encoder: stack(left, one, room, column, size, { left: centered, top: below, bottom, stages: stages[0] }),
-      decoder: stack(right, other, room, row, size, { left: centered, top, bottom: middle, stages: stages[1] }),
+      encoder: stack(left, one, room, column, size, { first: before?.encoder.from, left: centered, top: below, bottom, stages: stages[0] }),
+      decoder: stack(right, other, room, row, size, { first: before?.decoder.from, left: centered, top, bottom: middle, stages: stages[1] }),
       lane: (layer) => below - 17 - lanes + (layer + 0.5) * (strand + 3),
       bus: (layer) => margin + lanes - (layer + 0.5) * (strand + 3),
     }; // prettier-ignore
   }
   const isTight = sum(one) + sum(other) > room;
   const first = isTight ? Math.min(sum(one), Math.max(room * 0.4, room - sum(other))) : (room * sum(one)) / (sum(one) + sum(other));
-  const encoder = stack(left, one, first, column, size, { left: () => 0, top: top + 12, bottom, stages: stages[0] });
-  const decoder = stack(right, other, room - (encoder.right - encoder.left), row, size, { left: () => 0, top, bottom, stages: stages[1] });
-  const begin = (width - encoder.right - bus - decoder.right) / 2;
+  const encoder = stack(left, one, first, column, size, { first: before?.encoder.from, left: () => 0, top: top + 12, bottom, stages: stages[0] });
+  const decoder = stack(right, other, room - (encoder.right - encoder.left), row, size, { first: before?.decoder.from, left: () => 0, top, bottom, stages: stages[1] });
+  const begin = (width - encoder.right - bus - decoder.right) / 2 - (width < 1000 ? 0 : 22); // the names on the right are longer
   const shift = (each, by) => ({ ...each, x: (i) => each.x(i) + by, left: each.left + by, right: each.right + by });
   const edge = begin + encoder.right;
   return {

@@ -2,13 +2,13 @@
 
 import { button, choices, cut, el, image, range, svg } from 'glassbox/core/dom.js';
 import { headOf, indexOfLargest, percent, rowOf, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
-import { layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
+import { headTitle, layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
 import { cellsOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, TOP, MOST, CELL, HIGH] = [27, 66, 14, 18, 16]; // pixels of a key and above the first; keys and cells that are drawn; pixels of a cell
 const WIDE = { width: 190, K: 128, SCORE: 382, WEIGHT: 410, BAR: 90, V: 584, END: 784 };
-const NARROW = { width: 84, K: 48, SCORE: 178, WEIGHT: 182, BAR: 0, V: 246, END: 334 };
+const NARROW = { width: 76, K: 48, SCORE: 174, WEIGHT: 178, BAR: 0, V: 254, END: 336 };
 const [ENTERS, MEETS, WEIGHS, FLOWS, LEAVES] = [100, 700, 1900, 2600, 3400]; // milliseconds
 const placesOf = (app) => (app.width < WIDE.END ? NARROW : WIDE);
 
@@ -16,7 +16,7 @@ const placesOf = (app) => (app.width < WIDE.END ? NARROW : WIDE);
 export function openedBand(app, { part, row, close }) {
   const [side, layer, kind] = part.split('.');
   const isAttention = kind !== 'feed_forward';
-  const heads = range(app.trace.axes.head.length).map((head) => [head, `head ${head}`]);
+  const heads = range(app.trace.axes.head.length).map((head) => [head, headTitle(head)]);
   const href = app.link({ panel: isAttention ? 'attention' : 'norm', part, band: null });
   const header = el(
     'header.row',
@@ -82,7 +82,7 @@ export function attentionPicture(app, part, head, row) {
   return image(
     END,
     bottom + 62,
-    `head ${head} in the row of “${rows[row]}”: ${words.join('; ')}`,
+    `${headTitle(head)} in the row of “${rows[row]}”: ${words.join('; ')}`,
     { class: 'opening-band' },
     text(K - 12, 22, `“${cut(rows[row], 7)}”${BAR ? ' asks' : ''}`, 'end'),
     strip(rowOf(queries, row), K, 10, width, 'q at', { style: later(ENTERS), ...open('queries', row, 0) }),

@@ -3,7 +3,7 @@
  * residual stream as strips; bands are the sublayers; a cable leads from the tokens that a step reads to its column.
  */
 
-import { range, svg } from 'glassbox/core/dom.js';
+import { svg } from 'glassbox/core/dom.js';
 import { percent, rowOf } from 'glassbox/core/numbers.js';
 import { layerTitle, SUBLAYERS, titleOf } from 'glassbox/model/labels.js';
 import { cellsOf, copiesOf, meanWeights, stagesOf } from 'glassbox/model/stream.js';
@@ -36,7 +36,7 @@ export class PaperFigure {
     Object.assign(this, { trace, layout, said, marks, here, parts: [], stepParts: [], step: svg('g') });
     const { width, height, isNarrow, isMap, decoder, encoder, line } = layout;
     this.stages = Object.fromEntries(SIDES.map((side) => [side, stagesOf(trace, side)]));
-    this.half = Object.fromEntries(SIDES.map((side) => [side, Math.min(15, (layout[side].y(0) - layout[side].y(1)) * (isMap ? 0.15 : 0.21))])); // of a strip
+    this.half = Object.fromEntries(SIDES.map((side) => [side, Math.min(isNarrow ? 9 : 15, (layout[side].y(0) - layout[side].y(1)) * (isMap ? 0.15 : 0.21))])); // of a strip
     this.answerAt = decoder.top - this.half.decoder - line / 2 - 8;
     this.from = encoder.top - this.half.encoder; // where cables begin
     const draw = (make) => SIDES.map((side) => make.call(this, side, layout[side]));
@@ -173,14 +173,15 @@ export class PaperFigure {
         this.part(fed(i), ({ row, end }) => (i <= Math.max(row, end) ? (i === row ? 'on walk' : 'on') : '')),
         this.part(written(i), ({ row, level, end }) => (i === row ? (level > decoder.stages ? 'on here' : '') : i < row || i <= end ? 'on' : '')),
       ]),
-      [this.more(encoder, source.length), this.more(decoder, outputs.length)],
+      [this.more('encoder', encoder, source.length), this.more('decoder', decoder, outputs.length)],
     );
   }
 
   /** How many columns are not in sight, on each side. */
-  more({ left, right, top, from, to, isRtl }, count) {
+  more(side, { left, right, from, to, isRtl, stages }, count) {
+    const [y] = this.bandOf(side, stages - 1);
     const ends = isRtl ? [count - to, from] : [from, count - to];
-    return ends.map((number, i) => (number ? text([left, right][i], top - this.half.encoder - 4, `${number} more`, ['start', 'end'][i], { class: 'more' }) : null));
+    return ends.map((number, i) => (number ? text([left, right][i], y + 4, `${number} more`, ['start', 'end'][i], { class: 'more' }) : null));
   }
 
   /** Self-attention of the encoder: all rows at once. */

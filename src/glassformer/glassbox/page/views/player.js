@@ -18,7 +18,7 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
   const add = (time, row, level, end = -1, kind = 'quick') => frames.push({ state: { lit: encoder, row, level, end }, time: time * pace, kind });
   range(encoder + 1).forEach((lit) => frames.push({ state: { lit, row: -1, level: 0, end: -1 }, time: (lit ? ENCODER / encoder : 350) * pace, kind: 'slow' }));
   range(halt).forEach((row) => {
-    if (row) add(Math.min(150, Math.max(34, WRITING / halt)), row, decoder + 1);
+    if (row) add(Math.min(150, Math.max(45, WRITING / halt)), row, decoder + 1);
     else range(decoder + 2).forEach((level) => add(level > decoder ? 350 : FIRST / decoder, 0, level, -1, 'slow'));
   });
   const isSaid = (level) => layers.includes(level / 3 - 1);

@@ -2,7 +2,7 @@
 
 import { el, svg } from 'glassbox/core/dom.js';
 import { heat } from 'glassbox/views/heat.js';
-import { axisName, tensorTitle } from 'glassbox/model/labels.js';
+import { axisName, headTitle, tensorTitle } from 'glassbox/model/labels.js';
 import { at, filled, headOf, scaleOf } from 'glassbox/core/numbers.js';
 
 const [MAX_SIDE, MIN_SIDE, GAPS] = [9, 1.2, 64]; // pixels of a square, and of what is between the matrices
@@ -43,7 +43,7 @@ export function product(app, step, head, width) {
     el('span', '='),
     factor(shortName(out), result, side, 'result', [column ?? 0, row, ofColumn ? 1 : result.shape[1], 1], {
       role: 'img',
-      'aria-label': `${tensorTitle(app.trace, out)} of head ${head} as a product`,
+      'aria-label': `${tensorTitle(app.trace, out)} of ${headTitle(head)} as a product`,
       on: { click: (event) => pick(app, out, head, result, event) },
     }),
   );

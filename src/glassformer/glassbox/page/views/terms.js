@@ -13,6 +13,7 @@ import { range } from 'glassbox/core/dom.js';
 import { erf } from 'glassbox/model/erf.js';
 import { logSumExp, sinusoid } from 'glassbox/model/interpreter.js';
 import { at, headOf, meanOf, rowOf, sumOf } from 'glassbox/core/numbers.js';
+import { headTitle } from 'glassbox/model/labels.js';
 
 /**
  * @param {import('./trace.js').Trace} trace
@@ -162,7 +163,7 @@ const MAKERS = {
   concatenate_heads: ({ inputs: [x], index: [row, column] }) => {
     const [head, feature] = [Math.floor(column / x.shape[2]), column % x.shape[2]];
     const cell = [head, row, feature];
-    return single(['from', 'number'], `head ${head}, feature ${feature}`, [at(x, cell)], [[0, cell]]);
+    return single(['from', 'number'], `${headTitle(head)}, feature ${feature}`, [at(x, cell)], [[0, cell]]);
   },
   mean: ({ inputs: [x], index: [row], label }) => {
     return averaged(['feature', 'x'], terms(x.axes[1], label, rowOf(x, row), (number) => [number], (i) => [[row, i]]));
