@@ -399,7 +399,10 @@ def test_the_rival_is_the_answer_with_the_largest_probability(window: Any, trace
     best, *others = trace.search.beam.answers
     expected = max((one for one in others if one.text != best.text), key=lambda one: one.score)
     window.open(trace, "story?question=7")
-    assert f"keeps the {trace.search.beam.num_beams} most probable ones" in words(window)
+    assert f"Beam search has {trace.search.beam.num_beams} places" in words(window)
+    places = re.search(r"The (\d) places after step \d+: (\d) with .*?, (\d) with .*?, (\d) with", words(window))
+    assert places
+    assert int(places[1]) == sum(int(places[i]) for i in (2, 3, 4))
     assert f"other answer is “{expected.text}”" in words(window)
     document = json.loads(trace.dumps())
     document["search"]["beam"]["answers"] = document["search"]["beam"]["answers"][:1]
@@ -473,14 +476,14 @@ def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> Non
         assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
 
 
-def test_small_probabilities_of_the_beam_have_the_unit_of_its_scale(window: Any, trace: Trace) -> None:
+def test_small_probabilities_of_the_beam_are_in_percent_too(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for node in document["search"]["beam"]["nodes"]:
-        node["sum"] = min(node["sum"], float(np.log(4.3e-4)))
+        node["sum"] = min(node["sum"], float(np.log(4.3e-7)))
     window.open(document, "story?question=7&row=0")
     labels = window.all(".candidates span", "each.textContent")
     assert labels
-    assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹] ", label) for label in labels), labels
+    assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹]\u00a0% ", label) for label in labels), labels
 
 
 def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace) -> None:
@@ -575,6 +578,12 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     layer = re.search(r"layer (\d) of 2 of the decoder, in step 1", words(window))
     assert layer
     name = f"decoder.{int(layer[1]) - 1}"
+    formula = re.search(
+        r"here: \(*(\S+?)\)? − \(?(\S+?)\)\)? ÷ (\S+) · γ \(?(\S+?)\)? \+ β \(?(\S+?)\)? = (\S+)\.", words(window)
+    )
+    assert formula
+    x, mu, deviation, gamma, beta, output = (float(text.replace("−", "-").strip("()")) for text in formula.groups())
+    assert (x - mu) / deviation * gamma + beta == pytest.approx(output, abs=0.01)
     lines = window.all(".story-line strong", "each.textContent")
     sublayers = ("masked self-attention", "cross-attention", "feed-forward")
     assert lines == ["the row", *(title for name in sublayers for title in ("norm", name, "add"))]
@@ -582,7 +591,7 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     numbers = trace.array(f"{name}.feed_forward.residual")[1][: len(last)].tolist()
     assert [float(text.replace("−", "-")) for text in last] == pytest.approx(numbers, abs=0.06)
     weights = trace.array(f"{name}.cross.weights")[:, 1].mean(axis=0)
-    assert f"{percent(weights.max())} on" in " ".join(window.all(".story-line", "each.textContent"))
+    assert f"{percent(weights.max())} (mean of 2 heads) on" in " ".join(window.all(".story-line", "each.textContent"))
 
 
 def test_next_is_at_the_same_place_on_every_screen_and_none_is_too_wide(window: Any, trained: Trace) -> None:

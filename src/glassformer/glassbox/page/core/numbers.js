@@ -115,11 +115,11 @@ const RAISED = { '-': '⁻', ...Object.fromEntries([...'⁰¹²³⁴⁵⁶⁷⁸
 /** "10⁻⁷" */
 export const powerOfTen = (exponent) => `10${[...String(exponent)].map((letter) => RAISED[letter]).join('')}`;
 
-/** A probability in percent, or "8.5 × 10⁻⁷" below `least`, where percent would have too many zeros. */
-export function probability(p, least = 1e-5) {
-  if (p === 0 || p >= least) return percent(p);
-  const [digits, exponent] = p.toExponential(1).split('e');
-  return `${digits}\u00a0×\u00a0${powerOfTen(Number(exponent))}`;
+/** A probability in percent, such as "8.5 × 10⁻⁵ %" where it would have too many zeros. */
+export function probability(p) {
+  if (p === 0 || p >= 1e-5) return percent(p);
+  const [digits, exponent] = (p * 100).toExponential(1).split('e');
+  return `${digits}\u00a0×\u00a0${powerOfTen(Number(exponent))}\u00a0%`;
 }
 
 /** Round numbers from one to another, at most `most` of them and one more. */

@@ -66,7 +66,7 @@ function legend(app, worst) {
       measured
         ? `: how many points exact match loses when the head is off; measured on ${grouped(measured.items)} sources ` +
             `(all heads: ${percent(measured.exact_match)}${app.words.length ? '; before the edits' : ''}). `
-        : ' of switching a head off is not in this page: “glassformer explain MODEL TEXT --heads TABLE --html FILE” measures it.',
+        : ': how many answers of a table become wrong when the head is off. “glassformer explain MODEL TEXT --heads TABLE --html FILE” measures it for all heads; for this text alone, clear the checkbox of a head.',
       measured ? [el('span.damage-scale', range(LEVELS + 1).map((level) => el(`i.damage-${level}`))), ` 0 to ${worst.toFixed(1)}`] : null,
     ),
     el('p', el('b', 'Entropy'), ' H of a row, −Σ w ln w: 0 if all weight is on one token, ln n if it is spread evenly over n tokens. It is as much as e', el('sup', 'H'), ' tokens with equal weights.'),

@@ -119,8 +119,8 @@ export function checks({ trace }) {
   const recorded = trace.steps.filter(({ output }) => !trace.isDerived(output)).length;
   const kind = wrong ? 'red' : right ? 'green' : 'gray';
   const text = wrong
-    ? `✗ ${wrong} of ${recorded} steps wrong`
-    : `✓ ${right} of ${recorded} steps recomputed`;
+    ? `✗ ${wrong} of ${recorded} computations wrong`
+    : `✓ ${right} of ${recorded} computations checked`;
   return el(
     `span.badge.${kind}`,
     {
@@ -129,7 +129,7 @@ export function checks({ trace }) {
       data: { checks: `${right}/${wrong}/${recorded}` },
     },
     el('span.long', text),
-    el('span.short', { 'aria-hidden': 'true' }, wrong ? `✗ ${wrong}` : `✓ ${right}`),
+    el('span.short', { 'aria-hidden': 'true' }, wrong ? `✗ ${wrong} wrong` : `✓ ${right} checked`),
   );
 }
 

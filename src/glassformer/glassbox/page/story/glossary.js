@@ -31,9 +31,11 @@ const TERMS = {
   'beam(?: search)?': 'Keeps the few most probable answers so far, which are the beam, extends all of them in each step, and drops the rest.',
   probability: 'How strongly the model expects something, up to 100 %. It does not say that the answer is right.',
   'position encoding': 'Numbers that are added to each token and depend on its place only: without them the model sees no order.',
+  '√d_k': 'The square root of the length of a key: divided by it, scores do not grow with the length, and softmax does not become too sharp.',
+  W_O: 'A learned matrix. It turns the outputs of all heads, side by side, into one row, which is added to the stream.',
   'held-out': 'Rows of the table that the model was not trained on.',
 }; // prettier-ignore
-const ANY = new RegExp(`(“[^”]*”)|\\b(${Object.keys(TERMS).join('|')})\\b`, 'gi');
+const ANY = new RegExp(`(“[^”]*”)|(?<![\\p{L}\\d_])(${Object.keys(TERMS).join('|')})(?![\\p{L}\\d_])`, 'giu');
 
 /**
  * A sentence where each term is a button, the first time that it is used; what is quoted is no term.

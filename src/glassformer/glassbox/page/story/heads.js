@@ -7,6 +7,7 @@ import { headTitle, titleOf } from 'glassbox/model/labels.js';
 import { indexOfLargest, percent, probability, rowOf } from 'glassbox/core/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
 import { headTile, quoted } from 'glassbox/story/parts.js';
+import { crossHere } from 'glassbox/story/thread.js';
 
 const PLACES = {
   previous: 'the token before',
@@ -23,8 +24,9 @@ export const heads = {
     const { trace } = app;
     const answer = headsOfAnswer(app);
     const outputs = trace.tokens.target_out.map(({ text }) => text);
-    const all = headsOf(trace, outputs).map((one) => ({ ...answer?.heads.find((other) => isSame(other, one)), ...one }));
-    const found = answer ? pairOfAnswer(all, neededMost(answer)) : all.filter((one) => isSame(one, { name: app.state.attention, head: app.state.head }));
+    const decoder = headsOf(trace, outputs).filter(({ name }) => name.startsWith('decoder')); // its rows are the steps
+    const all = decoder.map((one) => ({ ...one, row: app.row, ...answer?.heads.find((other) => isSame(other, one)) }));
+    const found = answer ? pairOf(all) : all.filter((one) => isSame(one, { name: crossHere(app), head: app.state.head }));
     const layers = trace.attentions().length;
     return {
       words: [
@@ -36,55 +38,44 @@ export const heads = {
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => headTile(app, `${headTitle(one.head)} of ${titleOf(trace, one.name)}`, { ...one, row: rowOfHead(one) })),
+        found.map((one) => headTile(app, `${headTitle(one.head)} of ${titleOf(trace, one.name)}, step ${one.row} framed`, one)),
       ),
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };
   },
 };
 
-/** The row that a picture frames; of the encoder, where rows are no steps, none. */
-const rowOfHead = (one) => (one.name.startsWith('decoder') ? hurt(one) : -1);
-
 const isSame = (one, other) => one.name === other.name && one.head === other.head;
 
-/** The head that the answer needs most, and the one that it needs most for other tokens. */
-function pairOfAnswer(all, { name, head }) {
-  const first = all.find((one) => isSame(one, { name, head }));
-  const worth = (one) => one.fall * (1 - Math.max(0, cosine(one.falls, first.falls)));
+/** The head that the answer needs most, and the one that it needs most for other tokens; their framed rows look unlike. */
+function pairOf(all) {
+  const first = neededMost({ heads: all });
+  const most = ({ weights, row }) => Math.max(...rowOf(weights, row));
+  const unlike = ({ name, ...one }) => (name.split('.')[2] === first.name.split('.')[2] ? Math.abs(most(one) - most(first)) : 1);
+  const worth = (one) => one.fall * (1 - Math.max(0, cosine(one.falls, first.falls))) * unlike(one);
   const others = all.filter((one) => one !== first && worth(one) > 0);
   return [first, ...others.sort((one, other) => worth(other) - worth(one)).slice(0, 1)];
 }
 
 function whichOf(trace, answer, found) {
-  if (!answer)
-    return canCompute(trace)
-      ? 'What this answer needs each of them for is being computed …'
-      : `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
-  return found.length > 1 && hurt(found[0]) !== hurt(found[1]) ? 'These two matter for different tokens:' : '';
+  if (answer) return found.length > 1 && found[0].row !== found[1].row ? 'These two matter for different tokens:' : '';
+  if (canCompute(trace)) return 'This page now switches each of them off in turn, to see what the answer needs it for; until then, here is the one of the question before.';
+  return `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
 }
 
-/** The output token that a head is needed for most. */
-const hurt = ({ falls }) => (falls ? indexOfLargest(falls) : 0);
-
-/** Where a head looks, and which output token it is needed for. */
-function whatItDoes(trace, { name, head, weights, kind, falls }, answer) {
-  const { target_out: outputs } = trace.tokens;
-  const title = `Head ${head + 1} of ${titleOf(trace, name)}`;
-  const row = hurt({ falls });
-  const reads = name.endsWith('.cross') ? rowOf(weights, row) : null;
+/** Where a head looks in the framed step and on average, and what its output token loses without it. */
+function whatItDoes(trace, { name, head, weights, kind, row, falls }, answer) {
+  const keys = trace.tokens[name.endsWith('.cross') ? 'source' : 'target_in'];
+  const reads = rowOf(weights, row);
+  const [best, second] = [...reads.keys()].sort((one, other) => reads[other] - reads[one]);
+  const on = (key) => `${percent(reads[key])} on ${quoted(keys[key])}, ${name.endsWith('.cross') ? 'source token' : 'read in step'} ${key}`;
   const place =
-    kind.kind !== 'mixed'
-      ? `has ${percent(kind.weight)} of its weight on ${PLACES[kind.kind]}`
-      : reads
-        ? `has ${percent(Math.max(...reads))} of its weight on ${quoted(trace.tokens.source[indexOfLargest(reads)])} in step ${row}`
-        : 'spreads its weight over several places';
-  if (!answer) return `${title} ${place}.`;
+    `Head ${head + 1} of ${titleOf(trace, name)}: in step ${row} its largest weight is ${on(best)}${second !== undefined && reads[second] >= 0.001 ? `, its second ${on(second)}` : ''}.` +
+    `${kind.kind === 'mixed' ? '' : ` Over all steps it has ${percent(kind.weight)} on ${PLACES[kind.kind]}.`}`;
+  if (!answer) return place;
   const scores = [answer.whole[row], answer.whole[row] - falls[row]];
-  if (Math.exp(scores[1]) > SURE) {
-    const [before, after] = scores.map((score) => probability(-Math.expm1(score)));
-    return `${title} ${place}. Without it the probability of another token than ${quoted(outputs[row])} in step ${row} grows from ${before} to ${after}.`;
-  }
-  const [before, after] = scores.map((score) => probability(Math.exp(score)));
-  return `${title} ${place}. Without it ${quoted(outputs[row])}, in step ${row}, falls from ${before} to ${after}.`;
+  const isSure = Math.exp(scores[1]) > SURE;
+  const [before, after] = scores.map((score) => probability(isSure ? -Math.expm1(score) : Math.exp(score)));
+  const token = quoted(trace.tokens.target_out[row]);
+  return `${place} Without it ${isSure ? `the probability of another token than ${token} in step ${row} grows` : `${token}, in step ${row}, falls`} from ${before} to ${after}.`;
 }

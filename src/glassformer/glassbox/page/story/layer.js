@@ -3,7 +3,7 @@
 import { el, range } from 'glassbox/core/dom.js';
 import { at, indexOfLargest, meanOf, percent, rowOf, shortDigits } from 'glassbox/core/numbers.js';
 import { headTitle, layerTitle } from 'glassbox/model/labels.js';
-import { card, headTile, quoted, strip } from 'glassbox/story/parts.js';
+import { card, headTile, masked, quoted, strip } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 
 const NAMES = { self: 'masked self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
@@ -14,21 +14,20 @@ export const layer = {
     const { trace, row } = app;
     const { head } = app.state;
     const name = crossHere(app).replace(/\.cross$/, '');
-    const later = trace.tokens.target_out.length - 1 - row;
     const width = trace.axes.d_model.length;
     return {
       words: [
         'All layers are built alike. A layer of the decoder has three sublayers: masked self-attention, cross-attention and feed-forward; one of the encoder ' +
           `has self-attention without a mask, and feed-forward. Here is ${layerTitle(trace, 'decoder', name.split('.')[1])} of the decoder, in step ${row}.`,
         'No sublayer replaces the row of the step: each reads it, and what it makes is added to it (residual connection). A norm gives a row the mean 0 and the ' +
-          `deviation 1, ${trace.isPreNorm ? 'before a sublayer reads it' : 'after each addition'}.`,
-        `Attention takes from the rows of other tokens; the mask hides the steps after this one${later ? ` (${later} here)` : ''}, which are not written yet. ` +
+          `deviation 1, ${trace.isPreNorm ? 'before a sublayer reads it' : 'after each addition'}; then it multiplies each number by a learned γ and adds a learned β. ${normed(trace, `${name}.self_norm`, row)}`,
+        `Attention takes from the rows of other tokens; in self-attention the mask hides the steps after this one (here ${masked(trace.tokens.target_out.length - 1, row)}), which are not written yet. ` +
           `Feed-forward works on each row alone: ${width} numbers become ${trace.axes.d_ff.length}, and ${width} again.`,
       ],
       picture: el(
         'div.story-pictures',
         card(`the row of step ${row} in this layer`, el('ol.story-stream', linesOf(trace, name, row))),
-        headTile(app, `masked self-attention of ${headTitle(head)}: nothing right of the diagonal`, { name: `${name}.self`, head, row }),
+        headTile(app, `masked self-attention of ${headTitle(head)}: what is right of the diagonal is masked, in the framed row ${masked(trace.tokens.target_out.length - 1, row)}`, { name: `${name}.self`, head, row }),
       ),
       proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
     };
@@ -55,7 +54,17 @@ function linesOf(trace, name, row) {
 
 function ofNorm(trace, name, row) {
   const [mean, variance] = ['mean', 'variance'].map((kind) => trace.get(`${name}.${kind}`).numbers[row]);
-  return `mean ${shortDigits(mean, 2)} → 0, deviation ${shortDigits(Math.sqrt(variance), 2)} → 1`;
+  return `mean ${shortDigits(mean, 2)} → 0, deviation ${shortDigits(Math.sqrt(variance), 2)} → 1, then · γ + β`;
+}
+
+/** The first number of a norm, as it is computed. */
+function normed(trace, name, row) {
+  const { inputs, attributes } = trace.stepOf.get(`${name}.output`);
+  const [x, mean, variance, gain, bias] = inputs.map((input) => trace.get(input));
+  if (!gain || !bias) return '';
+  const numbers = [at(x, [row, 0]), mean.numbers[row], Math.sqrt(variance.numbers[row] + attributes.eps), gain.numbers[0], bias.numbers[0]];
+  const [number, mu, deviation, gamma, beta] = numbers.map((each) => (each < 0 ? `(${shortDigits(each)})` : shortDigits(each)));
+  return `The first number of the first norm here: (${number} − ${mu}) ÷ ${deviation} · γ ${gamma} + β ${beta} = ${shortDigits(at(trace.get(`${name}.output`), [row, 0]))}.`;
 }
 
 function ofFeedForward(trace, part, row) {
@@ -71,5 +80,5 @@ function ofAttention(trace, part, row) {
   const means = range(keys).map((key) => meanOf(range(heads).map((head) => at(weights, [head, row, key]))));
   const best = indexOfLargest(means);
   const token = quoted(trace.axes[weights.axes[2]].labels[best]);
-  return `${percent(means[best])} on ${token}, ${part.endsWith('cross') ? 'source token' : 'read in step'} ${best}`;
+  return `${percent(means[best])} ${heads > 1 ? `(mean of ${heads} heads) ` : ''}on ${token}, ${part.endsWith('cross') ? `source token ${best}` : `read in step ${best}; masked: ${masked(keys - 1, row)}`}`;
 }

@@ -7,7 +7,7 @@ import { digits, percent, shortDigits, sumOf } from 'glassbox/core/numbers.js';
 import { card, quoted, stepName } from 'glassbox/story/parts.js';
 import { changeIn, predictionsOf } from 'glassbox/story/thread.js';
 
-const LARGEST = 10; // additions that are listed
+const LARGEST = 8; // additions that are listed
 
 export const layers = {
   title: 'When did it know?',
@@ -19,13 +19,13 @@ export const layers = {
     return {
       words: [
         ...saidIn(trace, row),
-        'A layer does not replace the numbers of a step, it adds to them: they are one row, the residual stream, that goes through all layers. A large addition can change the prediction.',
+        'The layers add to one row of numbers, the residual stream; a large addition can change the prediction.',
         found &&
           `The logit of ${quoted(token)}${whole} is the sum of what all of them add, ${shortDigits(found.sum)}; the largest part, ` +
             `${shortDigits(found.most.number)}, is that of “${partTitle(trace, found.most)}”.`,
       ],
       picture: found && card(`the ${LARGEST} largest additions to the logit of ${quoted(token)}, in the order of the layers`, found.element),
-      proof: { label: 'Logits: the ten most probable tokens of this step, and those of each step after each layer', changes: { panel: 'logits', row } },
+      proof: { label: 'Logits: the ten most probable tokens, also after each layer', changes: { panel: 'logits', row } },
     };
   },
 };

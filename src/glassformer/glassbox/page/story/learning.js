@@ -3,7 +3,7 @@
 import { cut, row, table } from 'glassbox/core/dom.js';
 import { alignment } from 'glassbox/model/differences.js';
 import { grouped, percent } from 'glassbox/core/numbers.js';
-import { card, quoted, tokenRow } from 'glassbox/story/parts.js';
+import { card, masked, quoted, tokenRow } from 'glassbox/story/parts.js';
 
 const SHOWN = 60; // characters of an answer
 
@@ -15,18 +15,18 @@ export const learning = {
     const { checkpoints = [] } = base.training ?? {};
     const proof = { label: 'Training: loss, learning rate and all checkpoints', changes: { panel: 'training' } };
     if (!checkpoints.length) return { words: [absent(app)], picture: null, proof };
-    const isRight = rightOf(base, checkpoints);
     const [inputs, targets] = base.target === null ? [base.tokens.target_in, base.tokens.target_out] : [base.tokens.gold_in, base.tokens.gold];
     const step = Math.min(app.row, targets.length - 1);
     return {
       words: [
         'In training the decoder does not read what it would have written: it reads the right answer, shifted by one (teacher forcing). So all ' +
           `${targets.length} steps of this answer are computed at once: step ${step} reads ${quoted(inputs[step])} and should write ${quoted(targets[step])}, ` +
-          'whatever the step before it said, and the mask hides what comes after.',
-        'In each step of the training, every number of the model moves a little, so that the right tokens get more probability. ' +
-          `Each row below is a checkpoint: the model after so many of these steps. All of them answer “${base.text}”` +
+          `whatever the step before it said, and the mask hides what comes after it: ${masked(targets.length - 1, step)}.`,
+        'These are decoding steps. In a training step, every number of the model moves a little, so that the right tokens get more probability. ' +
+          `Each row below is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
-        inWords(checkpoints, isRight),
+        inWords(checkpoints, rightOf(base, checkpoints)),
+        checkpoints.some(({ score }, i) => score < checkpoints[i - 1]?.score) && 'The probability falls between two of them: a training step is for the rows of its batch, not for this text.',
       ],
       picture: checkpointsTable(base, checkpoints),
       proof,
@@ -36,10 +36,8 @@ export const learning = {
 
 const rightOf = ({ target, translation }, checkpoints) => checkpoints.map(({ text }) => text === (target ?? translation));
 
-function absent({ first }) {
-  if (!first.training) return 'The training is not in this page. “glassformer explain RUN TEXT --html FILE” writes a page of a run, with its checkpoints.';
-  return 'The run has no saved checkpoints.';
-}
+const absent = ({ first }) =>
+  first.training ? 'The run has no saved checkpoints.' : 'The training is not in this page. “glassformer explain RUN TEXT --html FILE” writes a page of a run, with its checkpoints.';
 
 /** Right, wrong, right again: when the answer of the checkpoints changed for good. */
 function inWords(checkpoints, isRight) {
@@ -62,7 +60,7 @@ export function checkpointsTable(base, checkpoints) {
   const lines = checkpoints.map(({ step, tokens, finished, score }, i) => {
     const parts = alignment(wanted, finished ? tokens.slice(0, -1) : tokens);
     const written = tokenRow(parts.map(({ answer }) => ({ text: answer || '‸' })), (at) => ({ same: '', missing: 'changed gone' })[parts[at].kind] ?? 'changed');
-    return row(`step ${grouped(step)}`, written, `${percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`);
+    return row(grouped(step), written, `${percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`);
   });
-  return card('the answer of each checkpoint', table('', [], lines));
+  return card('the answer of each checkpoint', table('', ['training step', 'answer', 'its probability'], lines));
 }

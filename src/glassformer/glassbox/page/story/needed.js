@@ -4,7 +4,7 @@ import { range, unhurried } from 'glassbox/core/dom.js';
 import { editsBesideWeights } from 'glassbox/model/edits.js';
 import { sizeOfModel } from 'glassbox/model/evidence.js';
 import { Model } from 'glassbox/model/model.js';
-import { sumOf } from 'glassbox/core/numbers.js';
+import { indexOfLargest, sumOf } from 'glassbox/core/numbers.js';
 import { idsOf } from 'glassbox/model/source.js';
 import { rowsOf, visibleSource } from 'glassbox/model/whatif.js';
 
@@ -14,9 +14,9 @@ const known = new WeakMap(); // trace -> the result, or null until it is compute
 
 /**
  * The log-probability of each output token, and what a head that is off changes: what each output token loses, and the
- * sum of that. Null while it is computed, and where it cannot be.
+ * sum of that, and the row of the largest. Null while it is computed, and where it cannot be.
  *
- * @returns {{whole: number[], heads: {name: string, head: number, falls: number[], fall: number}[]}|null}
+ * @returns {{whole: number[], heads: {name: string, head: number, falls: number[], fall: number, row: number}[]}|null}
  */
 export function headsOfAnswer(app) {
   const { trace } = app;
@@ -46,7 +46,7 @@ function* withoutEach(trace, { whole, heads }) {
     for (const head of range(trace.axes.head.length)) {
       const scores = scoresOf(trace, [{ kind: 'head', attention: name, head }]);
       const falls = whole.map((score, row) => score - scores[row]);
-      heads.push({ name, head, falls, fall: sumOf(falls) });
+      heads.push({ name, head, falls, fall: sumOf(falls), row: indexOfLargest(falls) });
       yield;
     }
 }

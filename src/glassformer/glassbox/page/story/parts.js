@@ -46,6 +46,9 @@ export const sofar = (trace, row) =>
 export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } }, row) =>
   `step ${row}, which reads ${quoted(inputs[row])} and writes ${quoted(outputs[row])}`;
 
+/** The steps that the mask hides from a step: "step 18", "steps 5 to 18". */
+export const masked = (last, row) => (row === last ? 'no step, this is the last one' : `step${last === row + 1 ? ' ' : `s ${row + 1} to `}${last}`);
+
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
 export function headTile(app, title, { name, head, row }) {
   const weights = headOf(app.trace.get(`${name}.weights`), head);

@@ -26,7 +26,7 @@ export const query = {
           `Here is how ${headTitle(head)} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Steps and tokens count from 0, heads and layers from 1.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
           'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
-          'the head takes every value in proportion to its weight.',
+          'the head takes every value in proportion to its weight. The outputs of all heads go through the matrix W_O and are added to the row.',
         `${percent(weights[best])} of the weight is on ${quoted(source[best])}, source token ${best}` +
           `${weights[best] > ALMOST_ALL ? ', so what the head brings back is almost only the value of that token.' : ': the head brings back a mixture.'}` +
           `${isOff ? ' It is switched off: nothing of that is used.' : ''}`,

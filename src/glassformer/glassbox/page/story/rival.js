@@ -2,7 +2,7 @@
 
 import { pathOf } from 'glassbox/views/beamtree.js';
 import { el } from 'glassbox/core/dom.js';
-import { digits, powerOfTen, probability } from 'glassbox/core/numbers.js';
+import { digits, probability } from 'glassbox/core/numbers.js';
 import { card } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/model/trace.js';
 
@@ -18,7 +18,7 @@ export const rival = {
     const how =
       beams === 1
         ? 'Here greedy search wrote the answer: the most probable token in each step. A beam search keeps several answers instead, and drops the rest.'
-        : `A model can write very many answers. Beam search keeps the ${beams} most probable ones so far, in each step extends all of them, and drops the rest. A finished answer keeps its place.`;
+        : `A model can write very many answers. Beam search has ${beams} places: in each step it extends all unfinished answers, keeps the most probable extensions, and drops the rest. A finished answer keeps its place to the end.`;
     const proof = { label: 'Search: the whole tree', changes: { panel: 'search', row: found?.step ?? 0, search: 'beam' } };
     if (!found) return { words: [how, 'There was no other candidate in any step.'], picture: null, proof };
     const nodes = search.nodes.filter(({ step }) => step === found.step);
@@ -30,6 +30,7 @@ export const rival = {
         found.isWhole
           ? `The answer, “${answers[0].text}”, has a probability of ${own}. The most probable other answer is “${found.text}”, with ${other}.`
           : `The answer, “${answers[0].text}”, has a probability of ${own}. No other answer was finished; the most probable one that was dropped begins with “${found.text}”: ${other}.`,
+        places(search, found.step),
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
       picture: card(`candidates of step ${found.step}: the probability of the text so far, log scale`, ...bars(search, nodes)),
@@ -61,18 +62,21 @@ function rivalOf(search) {
   return most(dropped);
 }
 
+/** Where the places of the beam are in a step. */
+function places({ nodes, num_beams: beams }, at) {
+  const [before, ended, kept] = [['finished', 0, at], ['finished', at, at + 1], ['kept', at, at + 1]].map(([wanted, from, to]) => nodes.filter(({ state, step }) => state === wanted && step >= from && step < to).length);
+  return beams === 1 ? null : `The ${beams} places after step ${at}: ${before} with answers that finished before, ${ended} with answers that finish here, ${kept} with unfinished ones.`;
+}
+
 /** Where the two answers part. */
 function parting(search, { step, own, its }) {
   if (!own || !its) return `They have the same tokens up to step ${step}, where one of them ends.`;
-  const [left, right] = [own, its].map((node) => `“${visible(node.text)}” ${probability(Math.exp(node.log_prob))}`);
+  const [left, right] = [own, its].map((node) => `“${visible(node.text)}” ${onAxis(node.log_prob)}`);
   return `They part in step ${step}: there the model gives ${left} and ${right}, and everything after it is multiplied with that.`;
 }
 
-/** The probability of a text: a power of ten, and percent from 0.1 % on. */
-const onAxis = (sum) => probability(Math.exp(sum), 1e-3);
-
+const onAxis = (sum) => probability(Math.exp(sum));
 const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).join('');
-
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
 /** Each power of ten is a part of the bar. */
@@ -88,5 +92,5 @@ function bars(search, nodes) {
       el('span', `${onAxis(node.sum)} ${node.state}`),
     );
   };
-  return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 1, an empty one ${powerOfTen(least)}.`)];
+  return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 100\u00a0%, an empty one ${onAxis(least * Math.LN10)}.`)];
 }

@@ -37,8 +37,7 @@ export const wrong = {
         errorsOf(app, failed),
         strange
           ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
-            `The answer is “${strange.translation}” with a probability of ${scoreOf(strange)}` +
-            `${right.get(strange) == null ? '; it may be right or wrong: no table of this page has it.' : '.'}`
+            `The model still answers: “${strange.translation}”, with a probability of ${scoreOf(strange)}${right.get(strange) == null ? `${against(trace, strange)}. Nobody can vouch for it: whether such a text has an answer at all, the model cannot know.` : '.'}`
           : `Wrong answers are likely where a text is unlike the training. ${isComputing ? '' : traces.length > 1 ? 'None of these is.' : 'This one is not.'}`,
         isComputing ? 'Other texts are being computed …' : null,
       ],
@@ -54,7 +53,11 @@ export const wrong = {
   },
 };
 
-const scoreOf = ({ search }) => percent(Math.exp(search.beam.answers[0].score));
+/** What the probability shows of a text unlike the training, beside that of the first text. */
+const against = (first, strange) => first === strange ? '' : `, against ${scoreOf(first)} for “${textOf(first)}”: ${probabilityOfAnswer(strange) > probabilityOfAnswer(first) / 2 ? 'the probability does not show it' : 'here it is smaller, which is not always so'}`;
+
+const probabilityOfAnswer = ({ search }) => Math.exp(search.beam.answers[0].score);
+const scoreOf = (trace) => percent(probabilityOfAnswer(trace));
 
 const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => text).join('');
 
