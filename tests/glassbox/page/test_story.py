@@ -209,10 +209,15 @@ def test_parts_of_the_figure_open_what_they_show(window: Any, trace: Trace) -> N
     window.page.go_back()
     window.page.wait_for_selector(".paper")
     window.run(PRESS, ".strand[data-line='decoder.1.cross']")
-    assert window.text("h1") == "Attention"
-    assert "decoder layer 2 of 2, cross-attention" in window.text("#inspector")
-    window.page.go_back()
-    window.page.wait_for_selector(".paper")
+    window.page.wait_for_selector("[data-opened='decoder.1.cross']")
+    window.press("story-next")
+    window.press("story-back")
+    assert window.page.locator(".opened").count() == 0
+    box = window.page.locator(".paper [data-band='decoder.0.feed_forward']").bounding_box()
+    column = window.page.locator(".column").bounding_box()
+    window.page.mouse.click(column["x"] + column["width"] / 2, box["y"] + box["height"] / 2)
+    window.page.wait_for_selector("[data-opened='decoder.0.feed_forward']")
+    window.press("close-band")
     window.run(PRESS, ".out[data-step='1']")
     assert window.all(".paper .out.here", "each.dataset.step") == ["1"]
     window.page.focus("[data-key='scrub']")
@@ -301,6 +306,13 @@ def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, su
     window.press("again")
     window.page.wait_for_function(f"() => {SHOWN} < {still}")
     assert window.run(f"return {ANSWER}.length") < len(answer)
+    assert window.page.input_value("[data-key='scrub']") == "0"
+    window.page.wait_for_function(f"() => {SHOWN} > 0")
+    window.press("again")  # pause
+    paused = window.run(f"return {SHOWN}")
+    window.page.wait_for_timeout(400)
+    assert window.run(f"return {SHOWN}") == paused > 0
+    window.press("again")
     window.page.wait_for_function(f"() => {SHOWN} === {still}")
     assert window.run(f"return {ANSWER}") == answer
     window.settle()  # the check of the numbers waits until nothing moves

@@ -1,6 +1,6 @@
 /** The first screen: figure 1 of this model, which writes the answer and halts where a layer changes it; then another text. */
 
-import { button, cut, el, slider } from 'glassbox/core/dom.js';
+import { button, cut, el } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
 import { titleOf } from 'glassbox/model/labels.js';
 import { meanWeights } from 'glassbox/model/stream.js';
@@ -29,14 +29,14 @@ export const opening = {
       [...saidIn(trace, app.row), readHere(app), LEGEND, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
     );
     return {
-      kind: `first ${(scene.player?.isPlaying ?? scene.isNew) ? '' : 'told'}`,
+      kind: `first ${scene.isTold ? 'told' : ''}`,
       words: [
         el('span', introOf(app)),
         el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } })),
         ...warnings.map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
-      more: [el('div.row.controls', again(scene), scrubber(app, scene), liveForm(app), saved(app, scene)), why],
+      more: [el('div.row.controls', scene.again, scene.scrubber, liveForm(app), saved(app, scene)), why],
       proof: { label: `Logits: all candidates of step ${app.row}`, changes: { panel: 'logits' } },
     };
   },
@@ -80,19 +80,8 @@ function readHere({ trace, row }) {
   return meanWeights(trace, attention) ? `Head ${head + 1} of ${titleOf(trace, attention)}, has ${percent(weight)} of its weight on ${source}.` : '';
 }
 
-const again = (scene) => button('▶', () => scene.play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
-
 /** Buttons that save the figure. */
 function saved(app, scene) {
   const one = (label, title) => button(label, () => scene.save(surpriseOf(app), label === 'PNG'), { class: 'link', title, 'aria-label': title, data: { key: `poster-${label}` } });
   return el('span.save', one('SVG', 'save the figure as an animated SVG'), one('PNG', 'save the figure as a PNG of 1200 × 630 pixels'));
-}
-
-/** The steps of the answer on a slider. */
-function scrubber(app, scene) {
-  const show = (row) => {
-    app.state.row = row;
-    scene.still(row);
-  };
-  return slider('step', { max: app.trace.tokens.target_out.length - 1, value: app.row }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
 }

@@ -1,7 +1,7 @@
 /** Figure 1 on the first screen: it plays, it shows a step as a still, a band opens in it, and it is saved. */
 
 import { marked } from 'glassbox/model/differences.js';
-import { cut, el, pressed, range } from 'glassbox/core/dom.js';
+import { button, cut, el, pressed, range, slider } from 'glassbox/core/dom.js';
 import { indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { quoted } from 'glassbox/story/parts.js';
@@ -22,6 +22,12 @@ class Scene {
     Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1') });
     this.stages = [2 * app.trace.layers('encoder'), 3 * app.trace.layers('decoder')];
     this.last = app.trace.tokens.target_out.length - 1;
+    this.again = button('▶', () => this.play(), { class: 'again', title: 'play', 'aria-label': 'play', data: { key: 'again' } });
+    const show = (row) => {
+      app.state.row = row;
+      this.still(row);
+    };
+    this.scrubber = slider('step', { max: this.last, value: 0 }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
     this.draw(app.row);
   }
 
@@ -50,7 +56,17 @@ class Scene {
     if (!this.layout.decoder.isInside(row) || (state.row >= 0 && !this.layout.encoder.isInside(mostRead(this.trace, row)))) this.draw(row);
     this.element.classList.toggle('quick', kind === 'quick');
     this.figure.show(state);
-    this.element.closest('.story')?.classList.toggle('told', state.row === this.row && state.level > this.stages[1]);
+    Object.assign(this, { shown: row, isTold: state.row === this.row && state.level > this.stages[1] });
+    this.follow();
+  }
+
+  /** The words and the controls around the figure are about what it shows. */
+  follow() {
+    this.element.closest('.story')?.classList.toggle('told', this.isTold);
+    const [, slide, number] = this.scrubber.children;
+    slide.value = number.textContent = this.shown ?? 0;
+    const [sign, title] = this.player?.isPlaying ? ['❚❚', 'pause'] : ['▶', 'play'];
+    if (this.again.title !== title) Object.assign(this.again, { textContent: sign, title, ariaLabel: title });
   }
 
   get frames() {
@@ -58,15 +74,21 @@ class Scene {
     return framesOf({ stages: this.stages, rows: this.last + 1, row: this.row, layers, isQuick: this.trace !== this.app.first });
   }
 
+  /** Play from the first step, or pause, or go on. */
   play() {
-    this.player = new Player(this.frames, (frame) => this.show(frame));
-    this.app.movingUntil = performance.now() + this.player.length;
-    this.player.play();
+    if (this.player?.isPlaying) this.player.stop();
+    else {
+      if (!this.player?.at) this.player = new Player(this.frames, (frame) => this.show(frame));
+      this.app.movingUntil = performance.now() + this.player.length - this.player.at;
+      this.player.play();
+    }
+    this.follow();
   }
 
   /** Everything is computed, and a step is under way. */
   still(row) {
     this.player?.stop();
+    this.player = null;
     this.app.movingUntil = 0;
     this.row = row;
     this.show({ state: { lit: this.stages[0], row, level: this.stages[1] + 1, end: this.last }, kind: 'slow' });
@@ -113,8 +135,7 @@ export function sceneOf(app, nWarnings) {
   const scene = new Scene(app, width, height);
   scenes.set(app, scene);
   known?.player?.stop();
-  scene.isNew = !matchMedia('(prefers-reduced-motion: reduce), print').matches && known?.trace !== app.trace;
-  if (scene.isNew) requestAnimationFrame(() => scene.play());
+  if (!matchMedia('(prefers-reduced-motion: reduce), print').matches && known?.trace !== app.trace) requestAnimationFrame(() => scene.play());
   else scene.still(app.row);
   return scene;
 }
@@ -149,11 +170,11 @@ function inWords(trace) {
 /** A token, a strip, a band or a line was pressed. */
 function press(app, event) {
   event.preventDefault();
-  const { step, source, tensor, at, band, line, row, from } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
+  const { step, source, tensor, at, line, row, from, band = line } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
   if (step) app.set({ row: Number(step) });
   else if (source) app.set({ panel: 'tokens', column: Number(source), part: 'source' });
   else if (tensor) app.goTo(tensor, [Number(at), 0]);
-  else if (line) app.goTo(...(line === 'copy' ? ['copy_scores', [Number(row), Number(from)]] : [`${line}.weights`, [app.state.head, Number(row), Number(from)]]));
+  else if (line === 'copy') app.goTo('copy_scores', [Number(row), Number(from)]);
   else if (band) {
     app.set({ part: band, band });
     document.querySelector('.opened')?.focus({ preventScroll: true });

@@ -32,7 +32,7 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
 export class Player {
   /** @param {ReturnType<framesOf>} frames  @param {(frame: object) => void} show */
   constructor(frames, show = () => {}) {
-    Object.assign(this, { frames, show, request: 0, starts: [] });
+    Object.assign(this, { frames, show, request: 0, at: 0, starts: [] });
     this.length = frames.reduce((at, { time }) => (this.starts.push(at), at + time), 0);
   }
 
@@ -40,14 +40,17 @@ export class Player {
     return this.request !== 0;
   }
 
+  /** From where it is: the start, or where it was stopped. */
   play() {
-    const began = performance.now();
+    const began = performance.now() - this.at;
     let shown = -1;
     const draw = (now) => {
       const before = shown;
       while (this.starts[shown + 1] <= now - began) shown += 1;
+      const isOver = shown + 1 === this.frames.length;
+      this.at = isOver ? 0 : now - began;
+      this.request = isOver ? 0 : requestAnimationFrame(draw);
       if (shown !== before) this.show(this.frames[shown]);
-      this.request = shown + 1 < this.frames.length ? requestAnimationFrame(draw) : 0;
     };
     this.stop();
     this.request = requestAnimationFrame(draw);
