@@ -13,20 +13,17 @@ import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST, WARNING] = [206, 272, 380, 24]; // pixels: what is around the figure, its smallest height, and a line of words
+const [REST, REST_NARROW, LEAST, WARNING] = [232, 326, 344, 24]; // pixels: what is around the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
 class Scene {
   constructor(app, width, height) {
-    Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1') });
+    Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1', el('h3', headingOf(app.trace))) });
     this.stages = [2 * app.trace.layers('encoder'), 3 * app.trace.layers('decoder')];
     this.last = app.trace.tokens.target_out.length - 1;
-    this.again = button('▶', () => this.play(), { class: 'again', title: 'play', 'aria-label': 'play', data: { key: 'again' } });
-    const show = (row) => {
-      app.state.row = row;
-      this.still(row);
-    };
+    this.again = button('▶', () => this.play(), { class: 'again', data: { key: 'again' } });
+    const show = (row) => this.still((app.state.row = row));
     this.scrubber = slider('step', { max: this.last, value: 0 }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
     this.draw(app.row);
   }
@@ -42,7 +39,7 @@ class Scene {
     for (const [name, pixels] of Object.entries({ width, height })) element.setAttribute(name, pixels);
     for (const [name, act] of Object.entries(pressed((event) => press(this.app, event)))) element.addEventListener(name, act);
     this.element.querySelector('.paper')?.remove();
-    this.element.prepend(element);
+    this.element.firstChild.after(element);
   }
 
   figureOf(layout) {
@@ -56,17 +53,12 @@ class Scene {
     if (!this.layout.decoder.isInside(row) || (state.row >= 0 && !this.layout.encoder.isInside(mostRead(this.trace, row)))) this.draw(row);
     this.element.classList.toggle('quick', kind === 'quick');
     this.figure.show(state);
-    Object.assign(this, { shown: row, isTold: state.row === this.row && state.level > this.stages[1] });
-    this.follow();
-  }
-
-  /** The words and the controls around the figure are about what it shows. */
-  follow() {
+    this.isTold = state.row === this.row && state.level > this.stages[1];
     this.element.closest('.story')?.classList.toggle('told', this.isTold);
     const [, slide, number] = this.scrubber.children;
-    slide.value = number.textContent = this.shown ?? 0;
-    const [sign, title] = this.player?.isPlaying ? ['❚❚', 'pause'] : ['▶', 'play'];
-    if (this.again.title !== title) Object.assign(this.again, { textContent: sign, title, ariaLabel: title });
+    slide.value = number.textContent = row;
+    const [textContent, title] = this.player?.isPlaying ? ['❚❚', 'pause'] : ['▶', 'play'];
+    if (this.again.title !== title) Object.assign(this.again, { textContent, title, ariaLabel: title });
   }
 
   get frames() {
@@ -76,19 +68,14 @@ class Scene {
 
   /** Play from the first step, or pause, or go on. */
   play() {
-    if (this.player?.isPlaying) this.player.stop();
-    else {
-      if (!this.player?.at) this.player = new Player(this.frames, (frame) => this.show(frame));
-      this.app.movingUntil = performance.now() + this.player.length - this.player.at;
-      this.player.play();
-    }
-    this.follow();
+    if (!this.player?.at) this.player = new Player(this.frames, (frame) => this.show(frame));
+    this.app.movingUntil = performance.now() + this.player.length;
+    this.player.toggle();
   }
 
   /** Everything is computed, and a step is under way. */
   still(row) {
     this.player?.stop();
-    this.player = null;
     this.app.movingUntil = 0;
     this.row = row;
     this.show({ state: { lit: this.stages[0], row, level: this.stages[1] + 1, end: this.last }, kind: 'slow' });
@@ -158,6 +145,10 @@ function saidIn(trace, row) {
       return { layer, text, p, isRight: id === trace.tokens.target_out[row].id, isDeciding: layer === change };
     });
 }
+
+/** What the figure is: the columns of the model, and the text. */
+const headingOf = ({ provenance: { columns }, text }) =>
+  `Figure 1 · ${(columns ?? ['text', 'answer']).join(' → ').replace(/ \(column \d+\)/g, '').replace(/ → (?=.* → )/g, ' + ')}: ${cut(text, 36)}`;
 
 /** What is drawn, for those who do not see it. */
 function inWords(trace) {

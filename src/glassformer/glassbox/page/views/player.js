@@ -40,24 +40,25 @@ export class Player {
     return this.request !== 0;
   }
 
-  /** From where it is: the start, or where it was stopped. */
-  play() {
-    const began = performance.now() - this.at;
+  /** Play from where it is, or pause. */
+  toggle() {
+    const began = performance.now() - (this.at ||= 1);
     let shown = -1;
     const draw = (now) => {
       const before = shown;
       while (this.starts[shown + 1] <= now - began) shown += 1;
       const isOver = shown + 1 === this.frames.length;
-      this.at = isOver ? 0 : now - began;
+      this.at = isOver ? 0 : Math.max(1, now - began);
       this.request = isOver ? 0 : requestAnimationFrame(draw);
       if (shown !== before) this.show(this.frames[shown]);
     };
-    this.stop();
-    this.request = requestAnimationFrame(draw);
+    if (!this.isPlaying) return void (this.request = requestAnimationFrame(draw));
+    this.stop(this.at);
+    this.show(this.frames[this.starts.findLastIndex((start) => start <= this.at)]); // with what is paused
   }
 
-  stop() {
+  stop(at = 0) {
     cancelAnimationFrame(this.request);
-    this.request = 0;
+    Object.assign(this, { request: 0, at });
   }
 }
