@@ -313,17 +313,19 @@ def test_a_validation_shows_the_answers_that_have_changed_and_wrong_ones_first()
 
 
 @pytest.mark.parametrize(
-    ("begun", "minutes", "left"),
+    ("begun", "changes", "left"),
     [
-        ((0, 0.0), None, "20 min left"),
-        ((180, 157.5), None, "10 min left"),
-        ((0, 0.0), 4, "30 s left"),
-        ((360, 0), 4, ""),
+        ((0, 0.0), {}, "20 min left"),
+        ((180, 157.5), {}, "10 min left"),
+        ((0, 0.0), {"max_minutes": 4.0}, "30 s left"),
+        ((360, 0), {"max_minutes": 4.0}, ""),
+        ((0, 0.0), {"patience": 4}, "at most 20 min left"),
+        ((0, 0.0), {"patience": 4, "steps": 6000}, "20 min left"),  # the last step is known
     ],
 )
-def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begun, minutes, left):
+def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begun, changes, left):
     event = Progress(360, 210.0, 1.5, 0.987, 2.0, 1e-3, 1.0, 9_000.0)
-    text = progress_text(event, begun, 2400, minutes)
+    text = progress_text(event, begun, 2400, TrainingSettings(**{"steps": 2400} | changes))
     assert text == " · ".join(filter(None, ("step 360/2,400", "3:30", left, "loss 0.99")))
     assert clock(7_500) == "2:05:00"
     times = {59: "59 s", 150: "2 min", 9_000: "2.5 hours", 200_000: "2.3 days"}

@@ -6,15 +6,7 @@ import pytest
 
 from glassformer.settings import TrainingSettings
 from glassformer.storage.checkpoints import Decay, Position
-from glassformer.training.schedule import (
-    ALL_STEPS,
-    NEARLY_ALL,
-    NO_GAIN,
-    OUT_OF_TIME,
-    SOLVED,
-    begin_decay,
-    learning_rate,
-)
+from glassformer.training.schedule import ALL_STEPS, NO_GAIN, OUT_OF_TIME, begin_decay, learning_rate
 
 
 @pytest.mark.parametrize("step", [1, 10, 3999, 4000, 4001, 100_000])
@@ -83,19 +75,3 @@ def test_the_decay_begins_so_that_it_ends_with_steps_or_minutes_or_after_patienc
     assert begin_decay(position, training) == decay
     for schedule in ("noam", "cosine", "constant"):
         assert begin_decay(position, training.model_copy(update={"schedule": schedule})) is None
-
-
-@pytest.mark.parametrize(
-    ("best_value", "changes", "reason"),
-    [
-        (SOLVED, {}, NEARLY_ALL),
-        (SOLVED - 0.001, {}, None),
-        (SOLVED, {"patience": 0}, None),
-        (40.0, {"metric": "bleu"}, None),
-        (None, {}, None),
-    ],
-)
-def test_the_decay_begins_where_nearly_all_held_out_answers_are_right(best_value, changes, reason):
-    training = TrainingSettings(schedule="wsd", steps=1000, patience=3).model_copy(update=changes)
-    decay = begin_decay(Position(step=400, best_value=best_value), training)
-    assert decay == (reason and Decay(400, 500, reason, is_settled=True))

@@ -54,7 +54,7 @@ def follow(
                     where = f"{planned.directory.recipe} has the reason of each setting"
                     reporter.print(f"Training on {event.device} in {event.precision}{resumed}; {where}.")
                 case events.Progress():
-                    text = progress_text(event, begun, last_step, training.max_minutes)
+                    text = progress_text(event, begun, last_step, training)
                     if reporter.console.width >= WIDE:
                         speed = f"{event.tokens_per_second:,.0f} tokens/s"
                         text += f"{metric} · {speed} · learning rate {event.learning_rate:.1e}"
@@ -109,14 +109,15 @@ def follow_members(members: Members, reporter: Reporter, resume_command: str) ->
     return members.finished
 
 
-def progress_text(event: Progress, begun: tuple[int, float], last_step: int, max_minutes: float | None) -> str:
+def progress_text(event: Progress, begun: tuple[int, float], last_step: int, training: TrainingSettings) -> str:
     """Return where a training is, in less than 80 columns; `begun` are step and seconds when it began or continued."""
     parts = [f"step {event.step:,}/{last_step:,}", clock(event.seconds)]
     n_steps, seconds = event.step - begun[0], event.seconds - begun[1]
     if n_steps > 0:
         left = (last_step - event.step) * seconds / n_steps
-        limit = math.inf if max_minutes is None else 60 * max_minutes - event.seconds
-        parts.append(f"{duration(max(0.0, min(left, limit)))} left")
+        limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - event.seconds
+        can_end_sooner = training.patience > 0 and last_step == training.steps
+        parts.append(f"{'at most ' * can_end_sooner}{duration(max(0.0, min(left, limit)))} left")
     return " · ".join((*parts, f"loss {event.loss:.2f}"))
 
 

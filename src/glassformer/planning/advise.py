@@ -283,8 +283,8 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
         ),
         "clip_norm": (1.0, "limits rare large gradients"),
         "validate_every": (
-            max(1, min(1_000, max(steps // 60, min(100, steps // 5)))),
-            "sixty validations, 100 to 1,000 steps apart",
+            max(1, min(1_000, max(steps // 40, min(100, steps // 5)))),
+            "forty validations, 100 to 1,000 steps apart",
         ),
     }
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]

@@ -8,12 +8,10 @@ from glassformer.settings import TrainingSettings
 from glassformer.storage.checkpoints import Decay, Position
 
 DECAY = 0.2  # fraction of all steps in which the rate of wsd decays
-SOLVED = 0.99  # exact match on held-out rows from which the noise of the constant rate makes most mistakes
 
 ALL_STEPS = "all steps done"  # reasons to end
 OUT_OF_TIME = "stopped by training.max_minutes = {:g}"
 NO_GAIN = "no gain in {} validations"
-NEARLY_ALL = "nearly all held-out answers are right"
 
 
 def learning_rate(step: float, training: TrainingSettings, d_model: int, decay: Decay | None = None) -> float:
@@ -46,22 +44,19 @@ def is_settled(position: Position, training: TrainingSettings) -> bool:
 
 
 def begin_decay(position: Position, training: TrainingSettings) -> Decay | None:
-    """Return the decay of wsd if it begins at this position: where no gain is left, or to end with steps or minutes.
+    """Return the decay of wsd if it begins at this position: after `patience`, or to end with the steps or minutes.
 
-    No gain is left after `patience`, or where the exact match was `SOLVED`. The decay takes a fifth of all steps, or
-    those that are left where that is less.
+    It takes a fifth of all steps, or those that are left where that is less.
     """
     step, n_steps, reason = position.step, training.steps, ALL_STEPS
     if training.max_minutes and position.seconds:
         steps_in_time = int(step * 60 * training.max_minutes / position.seconds)
         if steps_in_time < n_steps:
             n_steps, reason = max(step + 1, steps_in_time), OUT_OF_TIME.format(training.max_minutes)
-    is_solved = training.patience > 0 and training.metric == "exact_match" and (position.best_value or 0.0) >= SOLVED
-    settled = is_solved or is_settled(position, training)
+    settled = is_settled(position, training)
     if training.schedule != "wsd" or not (settled or step >= (1 - DECAY) * n_steps):
         return None
     whole = math.ceil(step / (1 - DECAY))
     if settled and whole < n_steps:
-        reason = NEARLY_ALL if is_solved else NO_GAIN.format(training.patience)
-        return Decay(step, whole, reason, is_settled=True)
+        return Decay(step, whole, NO_GAIN.format(training.patience), is_settled=True)
     return Decay(step, n_steps, reason)
