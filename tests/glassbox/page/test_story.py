@@ -145,6 +145,17 @@ def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surpris
     layer, before, _ = found[row]
     ordinals = ("first", "second", "third")
     assert f"The {ordinals[layer]} writes" in words(window) or f"The {ordinals[layer]} ends it" in words(window)
+    assert window.page.is_visible(".reading:has-text('band: sublayer') >> text=why?")
+    assert window.text(".figure1 h3").endswith(f"source → target: {surprised.text}")
+    document = json.loads(surprised.dumps())
+    for name, p in ((name, p) for p in (0.95, 0.6) for name in document["predictions"] if ".lens." in name):
+        top = document["predictions"][name][row]["top"]
+        top[0] = [surprised.tokens.target_in[0].id, "<eos>", p]
+        if name.startswith("decoder.0."):
+            window.open(document, f"story?row={row}")
+            assert ("sure that the answer has ended" in words(window)) == (p >= 0.9)
+            assert ("would stop here" in words(window)) == (p < 0.9)
+    window.open(surprised, "story")
     assert f"In step {row}" in why(window)
     assert f"layer {layer + 1} of 2: the one before said “{before[1].replace(' ', '␣')}” ({percent(before[2])})" in why(
         window
@@ -209,10 +220,15 @@ def test_parts_of_the_figure_open_what_they_show(window: Any, trace: Trace) -> N
     window.page.go_back()
     window.page.wait_for_selector(".paper")
     window.run(PRESS, ".strand[data-line='decoder.1.cross']")
-    assert window.text("h1") == "Attention"
-    assert "decoder layer 2 of 2, cross-attention" in window.text("#inspector")
-    window.page.go_back()
-    window.page.wait_for_selector(".paper")
+    window.page.wait_for_selector("[data-opened='decoder.1.cross']")
+    window.press("story-next")
+    window.press("story-back")
+    assert window.page.locator(".opened").count() == 0
+    box = window.page.locator(".paper [data-band='decoder.0.feed_forward']").bounding_box()
+    column = window.page.locator(".column").bounding_box()
+    window.page.mouse.click(column["x"] + column["width"] / 2, box["y"] + box["height"] / 2)
+    window.page.wait_for_selector("[data-opened='decoder.0.feed_forward']")
+    window.press("close-band")
     window.run(PRESS, ".out[data-step='1']")
     assert window.all(".paper .out.here", "each.dataset.step") == ["1"]
     window.page.focus("[data-key='scrub']")
@@ -243,6 +259,12 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     window.page.focus("[data-key='band-encoder.0.feed_forward']")
     window.page.keyboard.press("Enter")
     assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
+    opacities = window.all(
+        "[data-opened] g.at:nth-of-type(3) rect:not(.border)", "Number(each.getAttribute('fill-opacity'))"
+    )
+    activated = trace.array("encoder.0.feed_forward.activated")[0]
+    shown = activated[[i * len(activated) // len(opacities) for i in range(len(opacities))]]
+    assert [opacity == 0 for opacity in opacities] == [abs(number) < 0.005 * abs(activated).max() for number in shown]
     window.press("close-band")
     assert window.run("return document.activeElement.dataset.key") == "band-encoder.0.feed_forward"
 
@@ -301,6 +323,13 @@ def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, su
     window.press("again")
     window.page.wait_for_function(f"() => {SHOWN} < {still}")
     assert window.run(f"return {ANSWER}.length") < len(answer)
+    assert window.page.input_value("[data-key='scrub']") == "0"
+    window.page.wait_for_function(f"() => {SHOWN} > 0")
+    window.press("again")  # pause
+    paused = window.run(f"return {SHOWN}")
+    window.page.wait_for_timeout(400)
+    assert window.run(f"return {SHOWN}") == paused > 0
+    window.press("again")
     window.page.wait_for_function(f"() => {SHOWN} === {still}")
     assert window.run(f"return {ANSWER}") == answer
     window.settle()  # the check of the numbers waits until nothing moves

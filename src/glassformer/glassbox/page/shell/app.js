@@ -52,6 +52,7 @@ export class App {
   /** Change the state. Changes that concern only the inspector do not redraw the panel. */
   set(changes) {
     const before = this.state;
+    if ('question' in changes) Object.assign(changes, { band: null, tensor: null, cell: null }); // of the screen before
     const part = changes.part ?? before.part;
     const attention = changes.attention ?? (/\.(self|cross)$/.test(part) ? part : before.attention);
     this.state = { ...before, ...changes, attention };

@@ -1,6 +1,6 @@
 /** The first screen: figure 1 of this model, which writes the answer and halts where a layer changes it; then another text. */
 
-import { button, cut, el, slider } from 'glassbox/core/dom.js';
+import { button, cut, el } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
 import { titleOf } from 'glassbox/model/labels.js';
 import { meanWeights } from 'glassbox/model/stream.js';
@@ -26,26 +26,28 @@ export const opening = {
       'details.why',
       { open: app.isWhyOpen, on: { toggle: () => (app.isWhyOpen = why.open) } },
       el('summary', 'Why?'),
-      [...saidIn(trace, app.row), readHere(app), LEGEND, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
+      [...saidIn(trace, app.row), readHere(app), MORE, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
     );
+    const ask = button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } });
     return {
-      kind: `first ${(scene.player?.isPlaying ?? scene.isNew) ? '' : 'told'}`,
+      kind: `first ${scene.isTold ? 'told' : ''}`,
       words: [
         el('span', introOf(app)),
-        el('span.told', worded(surpriseOf(app), used), ' ', button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } })),
+        el('span.told', worded(surpriseOf(app), used)),
         ...warnings.map((words) => el('span.wrong', words.charAt(0).toUpperCase() + words.slice(1))),
       ],
       picture: scene.opened(app.state.band),
-      more: [el('div.row.controls', again(scene), scrubber(app, scene), liveForm(app), saved(app, scene)), why],
+      more: [el('p.reading', LEGEND, ask), el('div.row.controls', scene.again, scene.scrubber, liveForm(app), saved(app, scene)), why],
       proof: { label: `Logits: all candidates of step ${app.row}`, changes: { panel: 'logits' } },
     };
   },
 };
 
-const LEGEND =
-  'A column is a token, and its line is the residual stream: each strip is the numbers of the token at that height, blue above 0, orange ' +
-  'below. A band is a sublayer, which adds to the stream. Attention reads other columns: the query (Q) of the column meets the key (K) of each ' +
-  'token, and what flows is the value (V), as thick as the weight, which is the mean of the heads.';
+const LEGEND = [
+  'Column: token · strip: its numbers · band: sublayer, press to open · ',
+  ...['Query', 'Key', 'Value'].flatMap((name) => [el(`b.name.${name[0].toLowerCase()}`, name[0]), ` ${name.toLowerCase()} · `]),
+];
+const MORE = 'A strip is blue above 0, orange below; its line is the residual stream, to which each band adds. What flows is as thick as the weight, the mean of the heads.';
 
 const introOf = ({ trace, base }) =>
   trace === base ? 'The encoder reads the text at once; the decoder writes the answer, one token a step. ' : 'The answer after the edit; what is different is marked. ';
@@ -60,10 +62,11 @@ function surpriseOf({ trace, row }) {
   if (!change) return isEarly(trace) ? 'No surprise: all layers agree.' : '';
   const { layer, before } = change;
   const token = trace.tokens.target_out[row];
-  const isAll = predictionsOf(trace).slice(0, layer).every((rows) => rows[row].top[0][0] === before[0]);
+  const tops = predictionsOf(trace).slice(0, layer).map((rows) => rows[row].top[0]);
+  const isAll = tops.every(([id]) => id === before[0]);
+  const isSure = (isAll ? tops : [before]).every(([, , p]) => p >= 0.9);
   const who = isAll ? `${COUNTS[layer] ?? layer} layer${layer > 1 ? 's' : ''}` : `The ${ORDINALS[layer - 1]} layer`;
-  const is = isAll && layer > 1 ? 'are' : 'is';
-  const says = before[1] === '<eos>' ? (before[2] > 0.9 ? `${is} sure that the answer has ended` : 'would end the answer here') : `would write ${quoted(before[1])}`;
+  const says = before[1] === '<eos>' ? (isSure ? `${isAll && layer > 1 ? 'are' : 'is'} sure that the answer has ended` : 'would stop here') : `would write ${quoted(before[1])}`;
   const isAgain = row && trace.tokens.target_out[row - 1].id === token.id;
   return `${who} ${says}. The ${ORDINALS[layer] ?? `layer ${layer + 1}`} ${token.kind === 'eos' ? 'ends it' : `writes ${isAgain ? 'one more ' : ''}${quoted(token)}`}.`;
 }
@@ -80,19 +83,8 @@ function readHere({ trace, row }) {
   return meanWeights(trace, attention) ? `Head ${head + 1} of ${titleOf(trace, attention)}, has ${percent(weight)} of its weight on ${source}.` : '';
 }
 
-const again = (scene) => button('▶', () => scene.play(), { class: 'again', title: 'play again', 'aria-label': 'play again', data: { key: 'again' } });
-
 /** Buttons that save the figure. */
 function saved(app, scene) {
   const one = (label, title) => button(label, () => scene.save(surpriseOf(app), label === 'PNG'), { class: 'link', title, 'aria-label': title, data: { key: `poster-${label}` } });
   return el('span.save', one('SVG', 'save the figure as an animated SVG'), one('PNG', 'save the figure as a PNG of 1200 × 630 pixels'));
-}
-
-/** The steps of the answer on a slider. */
-function scrubber(app, scene) {
-  const show = (row) => {
-    app.state.row = row;
-    scene.still(row);
-  };
-  return slider('step', { max: app.trace.tokens.target_out.length - 1, value: app.row }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
 }

@@ -1,7 +1,7 @@
 /** Figure 1 on the first screen: it plays, it shows a step as a still, a band opens in it, and it is saved. */
 
 import { marked } from 'glassbox/model/differences.js';
-import { cut, el, pressed, range } from 'glassbox/core/dom.js';
+import { button, cut, el, pressed, range, slider } from 'glassbox/core/dom.js';
 import { indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { quoted } from 'glassbox/story/parts.js';
@@ -13,15 +13,18 @@ import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST, WARNING] = [206, 272, 380, 24]; // pixels: what is around the figure, its smallest height, and a line of words
+const [REST, REST_NARROW, LEAST, WARNING] = [232, 326, 344, 24]; // pixels: what is around the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
 class Scene {
   constructor(app, width, height) {
-    Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1') });
+    Object.assign(this, { app, trace: app.trace, width, height, row: app.row, element: el('div.figure1', el('h3', headingOf(app.trace))) });
     this.stages = [2 * app.trace.layers('encoder'), 3 * app.trace.layers('decoder')];
     this.last = app.trace.tokens.target_out.length - 1;
+    this.again = button('▶', () => this.play(), { class: 'again', data: { key: 'again' } });
+    const show = (row) => this.still((app.state.row = row));
+    this.scrubber = slider('step', { max: this.last, value: 0 }, show, { key: 'scrub', onChange: (row) => app.set({ row }) });
     this.draw(app.row);
   }
 
@@ -36,7 +39,7 @@ class Scene {
     for (const [name, pixels] of Object.entries({ width, height })) element.setAttribute(name, pixels);
     for (const [name, act] of Object.entries(pressed((event) => press(this.app, event)))) element.addEventListener(name, act);
     this.element.querySelector('.paper')?.remove();
-    this.element.prepend(element);
+    this.element.firstChild.after(element);
   }
 
   figureOf(layout) {
@@ -50,7 +53,12 @@ class Scene {
     if (!this.layout.decoder.isInside(row) || (state.row >= 0 && !this.layout.encoder.isInside(mostRead(this.trace, row)))) this.draw(row);
     this.element.classList.toggle('quick', kind === 'quick');
     this.figure.show(state);
-    this.element.closest('.story')?.classList.toggle('told', state.row === this.row && state.level > this.stages[1]);
+    this.isTold = state.row === this.row && state.level > this.stages[1];
+    this.element.closest('.story')?.classList.toggle('told', this.isTold);
+    const [, slide, number] = this.scrubber.children;
+    slide.value = number.textContent = row;
+    const [textContent, title] = this.player?.isPlaying ? ['❚❚', 'pause'] : ['▶', 'play'];
+    if (this.again.title !== title) Object.assign(this.again, { textContent, title, ariaLabel: title });
   }
 
   get frames() {
@@ -58,10 +66,11 @@ class Scene {
     return framesOf({ stages: this.stages, rows: this.last + 1, row: this.row, layers, isQuick: this.trace !== this.app.first });
   }
 
+  /** Play from the first step, or pause, or go on. */
   play() {
-    this.player = new Player(this.frames, (frame) => this.show(frame));
+    if (!this.player?.at) this.player = new Player(this.frames, (frame) => this.show(frame));
     this.app.movingUntil = performance.now() + this.player.length;
-    this.player.play();
+    this.player.toggle();
   }
 
   /** Everything is computed, and a step is under way. */
@@ -113,8 +122,7 @@ export function sceneOf(app, nWarnings) {
   const scene = new Scene(app, width, height);
   scenes.set(app, scene);
   known?.player?.stop();
-  scene.isNew = !matchMedia('(prefers-reduced-motion: reduce), print').matches && known?.trace !== app.trace;
-  if (scene.isNew) requestAnimationFrame(() => scene.play());
+  if (!matchMedia('(prefers-reduced-motion: reduce), print').matches && known?.trace !== app.trace) requestAnimationFrame(() => scene.play());
   else scene.still(app.row);
   return scene;
 }
@@ -138,6 +146,10 @@ function saidIn(trace, row) {
     });
 }
 
+/** What the figure is: the columns of the model, and the text. */
+const headingOf = ({ provenance: { columns }, text }) =>
+  `Figure 1 · ${(columns ?? ['text', 'answer']).join(' → ').replace(/ \(column \d+\)/g, '').replace(/ → (?=.* → )/g, ' + ')}: ${cut(text, 36)}`;
+
 /** What is drawn, for those who do not see it. */
 function inWords(trace) {
   const { source, target_out: outputs } = trace.tokens;
@@ -149,11 +161,11 @@ function inWords(trace) {
 /** A token, a strip, a band or a line was pressed. */
 function press(app, event) {
   event.preventDefault();
-  const { step, source, tensor, at, band, line, row, from } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
+  const { step, source, tensor, at, line, row, from, band = line } = event.target.closest('[data-step], [data-source], [data-tensor], [data-band], [data-line]')?.dataset ?? {};
   if (step) app.set({ row: Number(step) });
   else if (source) app.set({ panel: 'tokens', column: Number(source), part: 'source' });
   else if (tensor) app.goTo(tensor, [Number(at), 0]);
-  else if (line) app.goTo(...(line === 'copy' ? ['copy_scores', [Number(row), Number(from)]] : [`${line}.weights`, [app.state.head, Number(row), Number(from)]]));
+  else if (line === 'copy') app.goTo('copy_scores', [Number(row), Number(from)]);
   else if (band) {
     app.set({ part: band, band });
     document.querySelector('.opened')?.focus({ preventScroll: true });

@@ -3,7 +3,6 @@
 import { button, choices, cut, el, image, range, svg } from 'glassbox/core/dom.js';
 import { headOf, indexOfLargest, percent, rowOf, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
 import { headTitle, layerTitle, SUBLAYERS } from 'glassbox/model/labels.js';
-import { cellsOf } from 'glassbox/model/stream.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const [LINE, TOP, MOST, CELL, HIGH] = [27, 66, 14, 18, 16]; // pixels of a key and above the first; keys and cells that are drawn; pixels of a cell
@@ -32,12 +31,13 @@ export function openedBand(app, { part, row, close }) {
 
 const later = (time, more = {}) => ({ '--at': time, ...more });
 const text = (x, y, words, anchor = 'start', more = {}) => svg('text', { x, y, 'text-anchor': anchor, class: 'label', ...more }, words);
+const partOf = ({ length }) => (length > CELL ? ` · ${CELL} of ${length} shown` : ` · ${length} numbers`);
 const letter = (name, x, y, words) => [text(x, y, name, 'start', { class: `name ${name.toLowerCase()}` }), text(x + 14, y, words)];
 
 /** A row of numbers as cells, in a frame with the color of what it is. */
 function strip(numbers, x, y, width, kind = '', { scale = scaleOf({ numbers }), ...more } = {}) {
-  const cells = cellsOf(numbers, CELL);
-  const wide = width / cells.length;
+  const count = Math.min(CELL, numbers.length);
+  const [cells, wide] = [range(count).map((i) => numbers[Math.floor((i * numbers.length) / count)]), width / count];
   const cell = (number, i) =>
     svg('rect', { class: number < 0 ? 'minus' : 'plus', x: x + i * wide, y, width: wide, height: HIGH, 'fill-opacity': Math.min(1, Math.abs(number) / scale).toFixed(2) });
   return svg('g', { class: `strip-row ${kind}`, ...more }, cells.map(cell), svg('rect.border', { x, y, width, height: HIGH }));
@@ -87,7 +87,7 @@ export function attentionPicture(app, part, head, row) {
     text(K - 12, 22, `“${cut(rows[row], 7)}”${BAR ? ' asks' : ''}`, 'end'),
     strip(rowOf(queries, row), K, 10, width, 'q at', { style: later(ENTERS), ...open('queries', row, 0) }),
     strip(rowOf(queries, row), K, 10, width, 'q travels', { style: later(MEETS, { '--way': `${TOP - 10 + (shown.length - 1) * LINE}px` }) }),
-    [letter('Q', K + width + 8, 23, 'query'), letter('K', K, TOP - 10, 'keys'), letter('V', V, TOP - 10, BAR ? 'values × weight' : 'values')],
+    [letter('Q', K + width + 8, 23, `query${partOf(rowOf(queries, row))}`), letter('K', K, TOP - 10, 'keys'), letter('V', V, TOP - 10, BAR ? 'values × weight' : 'values')],
     [text(SCORE, TOP - 10, BAR ? 'q · k / √d' : 'score', 'end'), text(WEIGHT, TOP - 10, BAR ? 'softmax: weight' : 'weight')],
     shown.map(ofKey),
     text(V - 10, bottom + 13, 'their sum', 'end'),
@@ -102,14 +102,14 @@ function workPicture(app, part, row) {
   const { trace } = app;
   const { inputs } = trace.stepOf.get(`${part}.residual`);
   const parts = [
-    [trace.stepOf.get(`${part}.hidden`)?.inputs[0], 'the row'], [`${part}.hidden`, 'times W₁: wider'], [`${part}.activated`, 'activation'],
+    [trace.stepOf.get(`${part}.hidden`)?.inputs[0], trace.isPreNorm ? 'the row after its norm' : 'the row'], [`${part}.hidden`, 'times W₁: wider'], [`${part}.activated`, 'activation'],
     [`${part}.output`, 'times W₂: as wide as before'], [inputs[0], '+ the stream'], [`${part}.residual`, '= the stream after it'],
   ].filter(([name]) => trace.has(name)); // prettier-ignore
   const rows = parts.map(([name]) => rowOf(trace.get(name), row));
   const [{ END }, most] = [placesOf(app), Math.max(...rows.map(({ length }) => length))];
   const line = ([name, title], i) => {
     const zeros = rows[i].filter((number) => number === 0).length / rows[i].length;
-    const note = `${title} · ${rows[i].length} numbers${name.endsWith('activated') && zeros ? `, ${percent(zeros)} are 0` : ''}`;
+    const note = `${title}${name.endsWith('activated') && zeros ? ` · ${percent(zeros)} are 0` : ''}${partOf(rows[i])}`;
     const numbers = strip(rows[i], 10, i * 52 + 26, (END - 20) * (0.4 + (0.6 * rows[i].length) / most));
     return svg('g.at', { style: later(i * 500), on: { click: () => app.goTo(name, [row, 0]) } }, text(10, i * 52 + 18, note), numbers);
   };

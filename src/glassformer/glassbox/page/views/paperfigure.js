@@ -99,7 +99,8 @@ export class PaperFigure {
       const group = svg('g.band', { role: 'button', tabindex: 0, 'aria-label': `${side} ${of}, ${SUBLAYERS[kind]}: open`, ...key }, rect, labels, svg('title', titleOf(this.trace, part)));
       return this.part(group, isLit(stage));
     };
-    return svg('g', isNarrow ? null : text(x, this.answerAt + 5, side, anchor, { class: 'stack' }), this.stages[side].slice(1).map(band));
+    const name = isNarrow ? [right - 2, side === 'encoder' ? this.from - 16 : this.below(this.layout.decoder) + this.layout.line / 2 + 13, side, 'end'] : [x, this.answerAt + 5, side, anchor];
+    return svg('g', isMap ? null : text(...name, { class: 'stack' }), this.stages[side].slice(1).map(band));
   }
 
   /** What the map opens besides the bands: the tokens, the embedding, each norm, the logits and the answer. */

@@ -32,7 +32,7 @@ export function framesOf({ stages: [encoder, decoder], rows, row: halt, layers, 
 export class Player {
   /** @param {ReturnType<framesOf>} frames  @param {(frame: object) => void} show */
   constructor(frames, show = () => {}) {
-    Object.assign(this, { frames, show, request: 0, starts: [] });
+    Object.assign(this, { frames, show, request: 0, at: 0, starts: [] });
     this.length = frames.reduce((at, { time }) => (this.starts.push(at), at + time), 0);
   }
 
@@ -40,21 +40,25 @@ export class Player {
     return this.request !== 0;
   }
 
-  play() {
-    const began = performance.now();
+  /** Play from where it is, or pause. */
+  toggle() {
+    const began = performance.now() - (this.at ||= 1);
     let shown = -1;
     const draw = (now) => {
       const before = shown;
       while (this.starts[shown + 1] <= now - began) shown += 1;
+      const isOver = shown + 1 === this.frames.length;
+      this.at = isOver ? 0 : Math.max(1, now - began);
+      this.request = isOver ? 0 : requestAnimationFrame(draw);
       if (shown !== before) this.show(this.frames[shown]);
-      this.request = shown + 1 < this.frames.length ? requestAnimationFrame(draw) : 0;
     };
-    this.stop();
-    this.request = requestAnimationFrame(draw);
+    if (!this.isPlaying) return void (this.request = requestAnimationFrame(draw));
+    this.stop(this.at);
+    this.show(this.frames[this.starts.findLastIndex((start) => start <= this.at)]); // with what is paused
   }
 
-  stop() {
+  stop(at = 0) {
     cancelAnimationFrame(this.request);
-    this.request = 0;
+    Object.assign(this, { request: 0, at });
   }
 }

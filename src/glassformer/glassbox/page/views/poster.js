@@ -7,7 +7,7 @@ export const [WIDTH, HEIGHT, FOOT] = [1200, 630, 64]; // pixels; of the words be
 const [FADE, PAUSE] = [180, 4000]; // milliseconds: of what appears, and before it begins again
 const OWN = /\.(paper|band|stems|strip|lines|token|tokens|column|cable|strand|letter|work|speech|odds|stack|of|poster)\b/;
 const OTHER = /hover|focus|small|quick|narrow|figure1|first|open|glow|aria-current|chip|walk/;
-const PAST = { strip: 0.42, lines: 0.22 }; // opacities
+const PAST = { strip: 0.7, lines: 0.22 }; // opacities
 
 function opacityOf(element, now) {
   if (element.matches('.work')) return now ? (now.includes('quiet') ? 0.2 : 0.42) : 0;
