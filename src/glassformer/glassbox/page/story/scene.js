@@ -13,7 +13,7 @@ import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST, WARNING] = [232, 326, 344, 24]; // pixels: what is around the figure, its smallest height, and a line of words
+const [REST, REST_NARROW, LEAST, WARNING] = [262, 326, 344, 24]; // pixels: what is around the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
