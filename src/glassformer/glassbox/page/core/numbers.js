@@ -6,9 +6,6 @@
 
 const ARRAYS = { float32: Float32Array, int32: Int32Array, uint8: Uint8Array }; // browsers are little-endian
 
-/** The bytes of base64. */
-const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-
 export const sizeOf = (shape) => shape.reduce((size, length) => size * length, 1);
 
 /** @returns {Named} */
@@ -20,11 +17,9 @@ export const named = (axes, shape, numbers = new Float64Array(sizeOf(shape))) =>
  * @returns {Named}
  */
 export function filled(axes, shape, numberOf) {
-  const found = named(axes, shape);
   const columns = shape.at(-1);
-  for (let i = 0, line = 0; i < found.numbers.length; line += 1)
-    for (let column = 0; column < columns; column += 1, i += 1) found.numbers[i] = numberOf(line, column, i);
-  return found;
+  const numbers = new Float64Array(sizeOf(shape)).map((_, i) => numberOf(Math.floor(i / columns), i % columns, i));
+  return named(axes, shape, numbers);
 }
 
 /**
@@ -33,7 +28,7 @@ export function filled(axes, shape, numberOf) {
  */
 export function readTensor({ axes: names, data, dtype }, axes) {
   const shape = names.map((name) => axes[name].length);
-  const numbers = Float64Array.from(new ARRAYS[dtype](bytesOf(data).buffer));
+  const numbers = Float64Array.from(new ARRAYS[dtype](Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)).buffer));
   if (numbers.length !== sizeOf(shape)) throw new Error(`${numbers.length} numbers for ${shape.join(' × ')}`);
   return named(names, shape, numbers);
 }
@@ -73,11 +68,7 @@ export function dot(a, aFrom, b, bFrom, length) {
   return sum;
 }
 
-export function sumOf(numbers) {
-  let sum = 0;
-  for (let i = 0; i < numbers.length; i += 1) sum += numbers[i];
-  return sum;
-}
+export const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 export const meanOf = (numbers) => sumOf(numbers) / numbers.length;
 

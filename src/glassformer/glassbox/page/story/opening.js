@@ -52,14 +52,12 @@ const MORE = 'A strip is blue above 0, orange below; its line is the residual st
 const introOf = ({ trace, base }) =>
   trace === base ? 'The encoder reads the text at once; the decoder writes the answer, one token a step. ' : 'The answer after the edit; what is different is marked. ';
 
-/** Whether no layer changes what the first one said, in any step. */
-const isEarly = (trace) => predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, row) => !changeIn(trace, row));
-
 /** Where a layer changes what the ones before it said, in a sentence; otherwise that none does. */
 function surpriseOf({ trace, row }) {
   const change = changeIn(trace, row);
   if (!change && trace.layers('decoder') === 1) return 'Its decoder has one layer.';
-  if (!change) return isEarly(trace) ? 'No surprise: all layers agree.' : '';
+  const isEarly = predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, step) => !changeIn(trace, step));
+  if (!change) return isEarly ? 'No surprise: all layers agree.' : '';
   const { layer, before } = change;
   const token = trace.tokens.target_out[row];
   const tops = predictionsOf(trace).slice(0, layer).map((rows) => rows[row].top[0]);
