@@ -98,9 +98,11 @@ def test_firefox_shows_what_chromium_shows(window: Any, case: Any, trace: Trace,
     path = tmp_path / "report.html"
     path.write_bytes(report_html(trace))
     url = f"{path.as_uri()}#story"
-    actions = walk(window.panels)
+    actions = [["read", "[innerWidth, innerHeight]"], *walk(window.panels)]
     found = in_firefox(url, actions, home=tmp_path)
+    width, height = found[0]
+    window.page.set_viewport_size({"width": width, "height": height})
     assert found == in_chromium(window, url, actions)
-    assert found[0] == f"{len(trace.steps)}/0/{len(trace.steps)}"
+    assert found[1] == f"{len(trace.steps)}/0/{len(trace.steps)}"
     expected = [explain(case.model, TEXT, edits=edits, num_beams=3).translation or "(empty)" for edits in ([], [EDIT])]
     assert found[-2:] == expected
