@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -361,6 +362,7 @@ def test_the_last_of_several_searches_restores_the_threads_of_blas() -> None:
         return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
     engine, found = numpy_engine_of(random_model(), prepared=in_numpy), []
+    gc.collect()  # ends the searches that other tests left
     with threadpool_limits(2, "blas"):
         searches = [engine.answers([[BOS, EOS], [BOS, *[5] * 20, EOS]], GREEDY, 4) for _ in range(2)]
         for each in searches:
