@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError, TextError
 from glassformer.inference import engines
@@ -361,15 +362,18 @@ def test_the_last_of_several_searches_restores_the_threads_of_blas() -> None:
         return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
 
     engine, found = numpy_engine_of(random_model(), prepared=in_numpy), []
-    with threadpool_limits(2, "blas"):
-        before = threads()
+    with ThreadPoolExecutor(1) as other, threadpool_limits(2, "blas"):
+        OpenBLASController.clear_controlling_thread()  # as in a process that began with two
         searches = [engine.answers([[BOS, EOS], [BOS, *[5] * 20, EOS]], GREEDY, 4) for _ in range(2)]
         for each in searches:
-            next(each)
+            other.submit(next, each).result()
         for each in searches:
             found.append(threads())
-            each.close()
-        assert [*found, threads()] == [{1}, {1}, before]
+            each.close()  # in another thread than the one that began, which lives
+        assert [*found, threads()] == [{1}, {1}, {2}]
+        other.submit(threadpool_limits, 1, "blas").result()
+        assert threads() == {1}, "any thread can set them again"
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 # Which engine

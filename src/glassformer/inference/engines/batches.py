@@ -57,7 +57,10 @@ def _blas() -> ThreadpoolController:
 
 
 class _OneThread:
-    """One thread of BLAS while there is a search. It is a setting of the process: the last search restores it."""
+    """One thread of BLAS while there is a search. It is a setting of the process: the last search restores it.
+
+    threadpoolctl ignores all threads but the one that set OpenBLAS first, as long as that lives: it is released here.
+    """
 
     def __init__(self) -> None:
         self._searches, self._lock = 0, threading.RLock()  # a search may end where another one is collected as garbage
@@ -72,7 +75,13 @@ class _OneThread:
         with self._lock:
             self._searches -= 1
             if not self._searches:
+                from threadpoolctl import OpenBLASController
+
+                OpenBLASController.clear_controlling_thread(
+                    force=True
+                )  # another thread may have begun
                 self._limit.restore_original_limits()
+                OpenBLASController.clear_controlling_thread()
 
 
 ONE_THREAD = _OneThread()
