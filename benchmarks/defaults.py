@@ -71,20 +71,18 @@ def measure(out: Path, given: list[Path], **chosen: Any) -> Score:
     return Score(*json.loads(kept.read_text(encoding="utf-8")))
 
 
-def compare(name: str, data: Path | None, out: Path, seed: int, *, alone: bool) -> list[Score | str]:
+def compare(name: str, data: Path | None, out: Path, seed: int, *, alone: bool) -> tuple[Score, list[str]]:
     """Return the score of the default, and a cell for each candidate alone."""
     given, columns = files(name, data, out)
     overrides = columns | {"training.seed": seed}
-    cells: list[Score | str] = [measure(out / f"default-{seed}", given, overrides=overrides)]
+    default, cells = measure(out / f"default-{seed}", given, overrides=overrides), []
     if alone:
         became = Translator.load(out / f"default-{seed}").model_file.settings
-        candidates = plan(given[0], out / "plan", valid=given[1], overrides=overrides).candidates
-        for candidate, planned in candidates:
-            kept = out / f"{candidate}-{seed}".replace(" ", "-")
-            is_winner = planned.settings == became
-            cell = cells[0] if is_winner else measure(kept, given, settings=planned.settings)
-            cells.append(f"{candidate}: {'the winner' if is_winner else cell}")
-    return cells
+        for candidate, planned in plan(given[0], out / "plan", valid=given[1], overrides=overrides).candidates:
+            folder, settings = out / f"{candidate}-{seed}".replace(" ", "-"), planned.settings
+            score = "the winner" if settings == became else measure(folder, given, settings=settings)
+            cells.append(f"{candidate}: {score}")
+    return default, cells
 
 
 def main(program: str) -> None:
@@ -99,9 +97,9 @@ def main(program: str) -> None:
     for seed in given.seeds:
         for name in given.tables:
             out = given.out / name.replace("/", "-").replace(":", "-")
-            default, *others = compare(name, given.data, out, seed, alone=given.alone)
-            rows.append([f"{name}, seed {seed}", *map(str, (default, *others))])
-            scores.append(default.right)  # type: ignore[union-attr]
+            default, cells = compare(name, given.data, out, seed, alone=given.alone)
+            rows.append([f"{name}, seed {seed}", str(default), *cells])
+            scores.append(default.right)
             print(" | ".join(rows[-1]), flush=True)
     rows.append(["mean", f"{statistics.mean(scores):.2f}"])
     print(rows_of(["table", "default (steps; seconds)", "candidates alone", ""], rows), signature(1), sep="")

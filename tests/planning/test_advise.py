@@ -222,6 +222,13 @@ def test_rows_and_new_spellings_decide_on_steps_dropout_and_smoothing(make, step
     assert chosen.model.d_model == {18_000: 256, 46_400: 512}.get(steps, 128)
 
 
+@pytest.mark.parametrize(("n_rows", "n_candidates"), [(5_000, 2), (19_999, 2), (20_000, 1)])
+def test_copying_is_raced_with_more_rows_where_sources_have_features(n_rows, n_candidates):
+    rows = [Pair(compose([word, "V;PST"]), f"{word}uo") for word in names(n_rows)]
+    candidates = advise(rows, inputs=inputs_of(["lemma"], ["tags"])).candidates
+    assert [candidate.copying for candidate in candidates] == [True, False][-n_candidates:]
+
+
 def test_what_is_not_in_the_source_is_not_copied():
     words = [f"{i:b}".replace("0", "a").replace("1", "b") for i in range(300)]
     for form_of, is_copied in ((str.lower, True), (str.upper, False)):

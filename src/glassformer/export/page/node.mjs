@@ -10,13 +10,17 @@ import { runInThisContext } from 'node:vm';
 try {
   const [path, beams] = process.argv.slice(2);
   const page = readFileSync(path, 'utf-8');
-  const scripts = (attribute) => Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
+  const scripts = (attribute) =>
+    Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
 
   const { imports } = JSON.parse(scripts('type="importmap"')[0]);
   const { Translator } = await import(imports['translator/engine.js']);
   for (const script of scripts('class="model"')) runInThisContext(script);
   const translator = new Translator(description, weights); // eslint-disable-line no-undef
-  const texts = readFileSync(0, 'utf-8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  const texts = readFileSync(0, 'utf-8')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
   for (const found of translator.translate(texts, Number(beams))) {
     if (found.error) throw new Error(found.error);
     process.stdout.write(`${JSON.stringify(found)}\n`);

@@ -77,9 +77,7 @@ class _OneThread:
             if not self._searches:
                 from threadpoolctl import OpenBLASController
 
-                OpenBLASController.clear_controlling_thread(
-                    force=True
-                )  # another thread may have begun
+                OpenBLASController.clear_controlling_thread(force=True)  # another thread may have begun
                 self._limit.restore_original_limits()
                 OpenBLASController.clear_controlling_thread()
 

@@ -55,9 +55,11 @@ const introOf = ({ trace, base }) =>
 /** Where a layer changes what the ones before it said, in a sentence; otherwise that none does. */
 function surpriseOf({ trace, row }) {
   const change = changeIn(trace, row);
-  if (!change && trace.layers('decoder') === 1) return 'Its decoder has one layer.';
-  const isEarly = predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, step) => !changeIn(trace, step));
-  if (!change) return isEarly ? 'No surprise: all layers agree.' : '';
+  if (!change) {
+    if (trace.layers('decoder') === 1) return 'Its decoder has one layer.';
+    const isEarly = predictionsOf(trace).length > 1 && trace.tokens.target_out.every((_, step) => !changeIn(trace, step));
+    return isEarly ? 'No surprise: all layers agree.' : '';
+  }
   const { layer, before } = change;
   const token = trace.tokens.target_out[row];
   const tops = predictionsOf(trace).slice(0, layer).map((rows) => rows[row].top[0]);
