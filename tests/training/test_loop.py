@@ -198,11 +198,11 @@ def test_a_smaller_error_rate_is_better_and_of_equal_metrics_the_smaller_loss(tm
     assert (finished.metric, finished.value) == (metric, 0.4)
 
 
-def test_a_run_ends_when_its_time_is_over(tmp_path):
-    training = {"steps": 10_000, "max_minutes": 1e-6}
+def test_a_run_ends_when_its_time_is_over_but_not_before_its_first_update(tmp_path):
+    training = {"steps": 10_000, "max_minutes": 1e-9}
     validated, finished = outcome(start(tmp_path, training=training))
     assert finished.step == 1
-    assert finished.reason == "stopped by training.max_minutes = 1e-06"
+    assert finished.reason == "stopped by training.max_minutes = 1e-09"
     assert len(validated) == 1
     assert ModelFile.load(tmp_path / "run").metrics.step == 1
 

@@ -237,7 +237,7 @@ class Run:
             return position.decay.reason
         if training.schedule != "wsd" and is_settled(position, training):
             return NO_GAIN.format(training.patience)
-        if training.max_minutes and position.seconds >= 60 * training.max_minutes:
+        if training.max_minutes and position.step and position.seconds >= 60 * training.max_minutes:
             return OUT_OF_TIME.format(training.max_minutes)
         return None
 
