@@ -141,6 +141,8 @@ def translate(
     is_text = column is None and on is None and _is_text(source)
     if is_text:
         reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
+    elif source != "-":
+        _check_exists(source, model, column)
     stream = io.BytesIO(f"{source}\n".encode()) if is_text else _standard_input() if source == "-" else source
     data = opt.given(header=opt.header_setting(header))
     given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
@@ -149,7 +151,7 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
-    scanned = _scan(given, model)
+    scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
@@ -169,15 +171,22 @@ def _is_text(source: str) -> bool:
     return bool(source.strip("- ")) and not os.path.lexists(source) and not _PATH.fullmatch(source)
 
 
-def _scan(given: JobInput, model: Path) -> OpenRows | None:
-    """Scan an input that does not arrive. An error about a text instead of a file says how texts are translated."""
+def _check_exists(source: str, model: Path, column: str | None) -> None:
+    """Raise TableError where INPUT is no file; it says how a text is translated."""
+    from glassformer.data.formats import table_files
+    from glassformer.data.lines import system_errors
+
     try:
-        return None if given.arrives else given.scan()
+        with system_errors(source):
+            for path in [Path(source)] if column is None else table_files(source):
+                path.stat()
     except TableError as error:
-        if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
-            text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
+        if column is None:
+            text = shlex.quote(source) if len(source) <= SHOWN_TEXT else "TEXT"
             command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
             error.hint = f"{error.hint} ({command})" if error.hint else command
+        elif not _PATH.fullmatch(source):
+            error.hint = "with --column, INPUT is a table; without --column, this text is translated"
         raise
 
 
