@@ -160,7 +160,7 @@ class Command(TyperCommand):
         if len(places) < 2 or places[0].name not in ("model", "a") or not words or _is_model(words[0]):
             return
         first, *rest = words
-        names, is_whole = [each.metavar for each in places], len(words) == len(places)
+        names, is_whole = [str(each.metavar) for each in places], len(words) == len(places)
         what = "the first argument is a table"
         if is_whole and _is_model(rest[-1]):
             what, write = "the arguments are in the wrong order", [*rest, first]
@@ -171,7 +171,7 @@ class Command(TyperCommand):
         else:
             write = [*rest, *names[len(rest) : -1], names[-1] if places[-1].name in ("text", "token") else first]
         options = list((Counter(args) - Counter(words)).elements())
-        hint = shlex.join(("glassformer", self.name, *write, *options))
+        hint = shlex.join(("glassformer", str(self.name), *write, *options))
         raise UsageError(what, got=shlex.join(words), expected=" ".join(names), hint=hint)
 
     def _check_extra(self, extra: Sequence[str], values: Mapping[str, Any]) -> None:

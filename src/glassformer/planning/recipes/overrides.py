@@ -123,7 +123,7 @@ def settings_called(word: str) -> list[str]:
 
 
 def set_options(settings: Sequence[str], word: str, value: str) -> str:
-    """Return the options that give one of these settings, called `word`, a value: VALUE where the word counts others."""
+    """Return the options that give settings, called `word`, a value: VALUE where the word counts something else."""
     text = "VALUE" if spaced(word) in OTHER_UNITS else shlex.quote(value)
     return " or ".join(f"--set {setting}={text}" for setting in settings)
 
