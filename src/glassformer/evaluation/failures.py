@@ -298,8 +298,8 @@ def _by_rarity(
         rarest = [*ids, vocabulary.eos_id][at]
         names.append(all_names[sum(times(rarest) >= limit for limit in _RARE) - 1])
         if not row.is_right and at < len(ids):
-            tokens = tokenizer.tokens(ids, row.answer.unknown)
-            words[names[-1]][words_of(tokens, at, at + 1, tokenizer.settings.kind)] += 1
+            tokens, kind = tokenizer.tokens(ids, row.answer.unknown), tokenizer.settings.kind
+            words[names[-1]][tokens[at] if kind == "characters" else words_of(tokens, at, at + 1, kind)] += 1
     described = {}
     for name, counter in words.items():
         trained = "never trained" if name == "never" else f"trained {name}"
