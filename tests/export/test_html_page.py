@@ -262,6 +262,20 @@ def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
     assert window.type("abc").answer
 
 
+def test_a_speed_is_shown_where_it_is_at_least_one_a_second(window: Window) -> None:
+    window.open()
+    report = """async (given) => {
+      const { Lines } = await import('translator/lines.js');
+      return given.map(([n, seconds]) => {
+        const made = { n, started: performance.now() - 1000 * seconds, answers: [], texts: Array(90), status: {} };
+        Lines.prototype.report.call(made);
+        return made.status.textContent;
+      });
+    }"""
+    shown = window.page.evaluate(report, [[0, 9], [2, 9], [81, 9.01], [9, 0.1]])
+    assert shown == ["0 of 90 texts", "2 of 90 texts", "81 of 90 texts, 9 a second", "9 of 90 texts"]
+
+
 @pytest.mark.medium
 def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator: Translator) -> None:
     texts = ["".join("abcdefg"[i // 7**k % 7] for k in range(6)) for i in range(20_000)]
