@@ -138,12 +138,7 @@ def translate(
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
     kept = tuple(name for names in keep or () for name in names.split(",") if name)
     columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
-    is_text = column is None and on is None and _is_text(source)
-    if is_text:
-        reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
-    elif source != "-":
-        _check_exists(source, model, column)
-    stream = io.BytesIO(f"{source}\n".encode()) if is_text else _standard_input() if source == "-" else source
+    stream = _open_input(reporter, source, model, column, may_be_text=column is None and on is None)
     data = opt.given(header=opt.header_setting(header))
     given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
     allowed: dict[str, Any] = {"must_match": must_match, "choices": choices, "lexicon": lexicon}
@@ -171,11 +166,18 @@ def _is_text(source: str) -> bool:
     return bool(source.strip("- ")) and not os.path.lexists(source) and not _PATH.fullmatch(source)
 
 
-def _check_exists(source: str, model: Path, column: str | None) -> None:
-    """Raise TableError where INPUT is no file; it says how a text is translated."""
+def _open_input(
+    reporter: Reporter, source: str, model: Path, column: str | None, *, may_be_text: bool
+) -> str | BinaryIO:
+    """Return INPUT, a path or a stream. Raises TableError where it is no file, with how texts are translated."""
     from glassformer.data.formats import table_files
     from glassformer.data.lines import system_errors
 
+    if source == "-":
+        return _standard_input()
+    if may_be_text and _is_text(source):
+        reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
+        return io.BytesIO(f"{source}\n".encode())
     try:
         with system_errors(source):
             for path in [Path(source)] if column is None else table_files(source):
@@ -188,6 +190,7 @@ def _check_exists(source: str, model: Path, column: str | None) -> None:
         elif not _PATH.fullmatch(source):
             error.hint = "with --column, INPUT is a table; without --column, this text is translated"
         raise
+    return source
 
 
 def _standard_input() -> BinaryIO:
