@@ -114,13 +114,18 @@ def _print_rows(reporter: Reporter, table: Table, ledger: Path | None) -> None:
 
 
 def _print_example(reporter: Reporter, table: Table) -> None:
-    """Print which columns are source and target, and the first row of them."""
+    """Print which columns are source and target, their first row, and how the first row of the table was read if that
+    is a guess.
+    """
+    from glassformer.data.rows import first_row_note
     from glassformer.text.inputs import readable
 
     source, target = table.pairs[0]
     pair = (shortened(text, QUOTED_IN_EXAMPLE) for text in (readable(source, table.inputs), target))
     reporter.print(printable(_taken_text(table)))
     reporter.print(printable(f"such as: {' → '.join(pair)}"))
+    if table.header_guessed and not table.header:
+        reporter.print(printable(first_row_note(table)))
 
 
 # Answers
