@@ -132,14 +132,17 @@ def _print_example(reporter: Reporter, table: Table) -> None:
 
 
 def print_report(report: Report, table: str, translator: Translator) -> None:
-    """Print the main metric of a report and the rows that are wrong most, then all metrics, and the worst answers."""
-    from glassformer.evaluation.failures import most_wrong
+    """Print the main metric of a report and what is wrong most, then all metrics, and the worst answers."""
+    from glassformer.evaluation.failures import KINDS, largest_kind, most_wrong
 
     main = translator.settings.training.metric
     print_line(_verdict(report, main if main in report.metrics else "exact_match"), style="bold")
     if group := most_wrong(translator, report.answered):
         right, of_others = (f"{share.count:,} of {share.of:,} right" for share in (group.share, group.others))
         print_line(f"wrong most: {group.rows} ({right}; of all others {of_others})")
+    elif kind := largest_kind(translator, report.answered):
+        answers = f"{kind.answers.count:,} of {counted(kind.answers.of, 'wrong answer')}"
+        print_line(f"wrong most: {KINDS[kind.name]} ({answers})")
     print_line(_trained_on(report), style="" if report.trained_on.rows else "dim")
     if report.items < report.rows_scored:
         print_line(
