@@ -59,6 +59,7 @@ def test_the_metric_of_the_training_is_first_in_a_table_with_intervals_and_the_w
     verdict, *others = out.splitlines()
     right = round(24 * found["value"])
     assert verdict == f"{right} of 24 answers are right: exact match {value} % (95 % interval {low} to {high})"
+    assert others[0].startswith("wrong most: ") == (right < 24)
     assert [line for line in others if line.startswith("bleu ") and "nrefs" not in line]
 
 

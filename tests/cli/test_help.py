@@ -97,6 +97,7 @@ def test_a_verb_has_the_options_of_the_contract_and_no_others_and_at_most_24(cal
 def test_the_help_ends_with_two_commands_that_the_verb_accepts(verb, monkeypatch):
     monkeypatch.setattr("glassformer.cli.options.local", lambda text, **_: text)  # nothing is fetched
     command = typer.main.get_command(command_line(verb)).commands[verb]
+    assert not [each.name for each in command.params if not (each.metavar or getattr(each, "is_flag", False))]
     examples = [shlex.split(line.partition(" > ")[0]) for line in command.epilog.splitlines()]
     assert len(examples) == 2
     for example in examples:

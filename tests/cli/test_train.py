@@ -109,16 +109,26 @@ def test_a_few_lines_before_the_first_step_say_what_is_trained_and_on_what(train
     run, answer = trained
     assert answer.out == ""
     start, _, rest = answer.err.partition("\nstep 75 · ")
-    rows, columns, example, tokens, training, where = start.splitlines()
+    rows, columns, example, tokens, training, where, forecast = start.splitlines()
     assert rows == f"{table}: 200 rows read, 200 kept"
     assert columns == "source: iso (column 0) · target: english (column 1)"
     assert example == f"such as: {' → '.join(dates(200, seed=7)[0])}"
-    assert tokens.startswith("Tokens of the source are characters: 1.0 words a text; of the target, ")
+    assert tokens.startswith("Tokens of the source are characters: one word a text; of the target, ")
     assert re.fullmatch(
         r"The model has [\d,]+ parameters and trains up to 150 steps on 180 rows; exact match .*", training
     )
     assert where == f"Training on cpu in float32; {run / 'recipe.toml'} has the reason of each setting."
+    assert re.fullmatch(r"This takes at most \d+ (s|min) here; Ctrl-C saves and stops\.", forecast)
     assert re.match(r"held-out loss \d\.\d{3} · exact match [\d.]+ %", rest)
+
+
+def test_a_first_row_that_is_taken_for_data_is_shown_and_how_to_say_otherwise(tmp_path, call, small, table_of):
+    table_of(tmp_path / "names.csv", [("full", "sorted"), *((f"{n}a", f"a{n}") for n in range(40))])
+    for options, guessed in (((), True), (("--no-header",), False)):
+        out = tmp_path / f"run{guessed}"
+        said = call("train", tmp_path / "names.csv", "--out", out, *options, *small(training__steps="2")).err
+        assert "such as: full → sorted\n" in said
+        assert ("the first row was read as data: 'full' | 'sorted' (otherwise: --header)\n" in said) == guessed
 
 
 def test_every_choice_has_its_reason_with_verbose_and_in_the_recipe_also_when_a_resumed_run_changes_it(
@@ -127,7 +137,7 @@ def test_every_choice_has_its_reason_with_verbose_and_in_the_recipe_also_when_a_
     run = tmp_path / "run"
     said = call("train", table, "--out", run, "--verbose", *small(training__steps="2")).err
     assert "the first row was read as a header: 'iso' | 'english' (otherwise: --no-header)" in said
-    assert re.search(r"tokens\.source\.kind\s+characters\s+character-level: 1\.0 words a text", said)
+    assert re.search(r"tokens\.source\.kind\s+characters\s+character-level: one word a text", said)
     assert re.search(r"model\.d_model\s+32\s+set by you \(advice: 128\)", said)
     assert re.search(r"training\.schedule\s+wsd\s+the length of the training follows", said)
     recipe = (run / "recipe.toml").read_text("utf-8")
@@ -340,7 +350,8 @@ def test_the_line_of_progress_has_the_time_that_is_left_and_fits_a_terminal(begu
         (1000, 3, 0.15, 0.41, "again --set training.steps=2000"),
         (1000, None, 0.15, 0.01, "glassformer translate 'my run' '3 ft'"),
         (1000, None, 1.0, 0.41, "glassformer translate 'my run' '3 ft'"),
-        (1000, None, 0.15, None, "glassformer translate 'my run' '3 ft'"),
+        (1000, None, 0.15, None, "again --set training.steps=2000"),
+        (1000, None, 0.15, 0.0, "glassformer translate 'my run' '3 ft'"),
     ],
 )
 def test_the_next_command_trains_on_where_that_would_help(step, minutes, value, fell, expected):

@@ -8,7 +8,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from glassformer.evaluation.failures import FEW, AnswerEdit, Failures, edits_of, find_failures, most_wrong
+from glassformer.evaluation.failures import (
+    FEW,
+    AnswerEdit,
+    Failures,
+    KindOfEdit,
+    edits_of,
+    find_failures,
+    largest_kind,
+    most_wrong,
+)
 from glassformer.evaluation.metrics import Item, Share, edit_distance
 from glassformer.inference.translator import Translation, Translator
 from glassformer.storage.records import TrainingData
@@ -99,6 +108,21 @@ def test_the_group_that_loses_most_answers_is_found_without_edits() -> None:
     rows = [("a" * (1 + row % 6), "b", "b" if row % 6 < 3 else "c") for row in range(20 * FEW)]
     assert most_wrong(translator(), answered(*rows)) == found_in(*rows).advice[0]
     assert most_wrong(translator(), answered(*((source, "b", "b") for source, *_ in rows))) is None
+
+
+def test_the_words_for_the_rows_that_are_wrong_most_name_three_tokens_of_many() -> None:
+    rows = [GOOD] * 40 + [(f"a{token}", "d", "e") for token in "ßéñóü" for _ in range(5)]
+    asked = [(item, replace(answer, unknown=tuple({*item.source} & {*"ßéñóü"}))) for item, answer in answered(*rows)]
+    found = most_wrong(translator(), asked)
+    assert found is not None
+    assert found.rows == "rows with source tokens that were never trained: “ß”, “é”, “ñ” and 2 more"
+
+
+def test_the_kind_of_edit_that_most_wrong_answers_have_is_found() -> None:
+    early = ("ab", "de", "d")
+    found = largest_kind(translator(), answered(*[GOOD] * 3, early, ("ab", "de", "dea"), early))
+    assert found == KindOfEdit("ends too early", 2, Share(2, 3))
+    assert largest_kind(translator(), answered(GOOD)) is None
 
 
 def test_a_small_group_is_no_advice() -> None:

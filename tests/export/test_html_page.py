@@ -262,6 +262,20 @@ def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
     assert window.type("abc").answer
 
 
+def test_a_speed_is_shown_where_it_is_at_least_one_a_second(window: Window) -> None:
+    window.open()
+    report = """async (given) => {
+      const { Lines } = await import('translator/lines.js');
+      return given.map(([n, seconds]) => {
+        const made = { n, started: performance.now() - 1000 * seconds, answers: [], texts: Array(90), status: {} };
+        Lines.prototype.report.call(made);
+        return made.status.textContent;
+      });
+    }"""
+    shown = window.page.evaluate(report, [[0, 9], [2, 9], [81, 9.01], [9, 0.1]])
+    assert shown == ["0 of 90 texts", "2 of 90 texts", "81 of 90 texts, 9 a second", "9 of 90 texts"]
+
+
 @pytest.mark.medium
 def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator: Translator) -> None:
     texts = ["".join("abcdefg"[i // 7**k % 7] for k in range(6)) for i in range(20_000)]
@@ -374,8 +388,13 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     opened.page.click("[data-key='ask']")
     opened.page.wait_for_selector("dd:has-text('gab')")
     (other,) = translate_stream(translator, ["gab"], num_beams=beams, min_confidence=0.0 if beams == 5 else None)
-    words = f"confidence {percent(np.log(other.confidence))}" if beams == 5 else "model’s probability"
-    assert words in opened.page.inner_text("#header")
+    header = opened.page.inner_text("#header")
+    if beams == 5:
+        assert f"confidence {percent(np.log(other.confidence))}" in header
+    else:
+        score = re.search(r"score (−\d+\.\d+)", header)
+        assert score
+        assert float(score[1].replace("−", "-")) == pytest.approx(other.score, rel=0.001)
     opened.page.click("text=← translator")
     opened.page.wait_for_selector("#text")
     assert opened.complaints == []

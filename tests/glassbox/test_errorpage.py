@@ -119,6 +119,11 @@ def test_a_table_of_right_answers_alone_says_so_and_answers_that_only_add_tokens
     assert "Confused tokens" not in added.text
 
 
+def test_an_interval_has_the_digits_of_its_value() -> None:
+    page = Parsed(page_of(*[("a", "b", "b")] * 2, *[("a", "b", "d")] * 598))
+    assert "0.3 % (0.1 to 1.2 %)" in page.text
+
+
 def test_a_row_has_its_address_in_the_glass_box_and_the_command_for_it() -> None:
     page = page_of(("-a b", "d'e", "de"), model="my run", beams=5)
     query = dict(parse_qsl(urlsplit(check(page).links[-1]).fragment.partition("?")[2]))

@@ -28,7 +28,8 @@ def test_a_text_that_is_too_long_is_left_out_with_its_reason_and_the_others_are_
     first, second, third = translate_stream(shouting, ["a", TOO_LONG, "b"])
     assert (first.text, second.text, third.text) == ("A", "", "B")
     assert second.left_out == f"{LIMIT + 1} tokens; the model takes at most {LIMIT}"
-    assert second.to_json()["left_out"] == second.left_out
+    left_out = second.to_json()
+    assert [left_out[name] for name in ("left_out", "score", "rank_score")] == [second.left_out, None, None]
     assert (first.left_out, "left_out" in first.to_json()) == ("", False)
 
 

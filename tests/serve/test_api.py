@@ -34,6 +34,7 @@ def test_it_says_what_is_served(client: TestClient, served: Served) -> None:
     assert found["parameters"] == served.translator.model_file.n_parameters
     assert found["example"] == "bca", "the commonest tokens"
     assert found["weights_fit"] is True
+    assert found["data"]["table"] == "a.en,a.de", "no folder of the server"
     limits = {"text": 10_000, "texts": 256, "edits": 32, "beams": 32}
     assert found["limits"] == limits | {"bytes": 1_000_000, "seconds": 60, "waiting": 256}
 
@@ -60,6 +61,8 @@ def test_a_text_that_the_model_does_not_take_is_left_out_with_the_reason_and_the
     limit = served.translator.max_source_length
     reasons = [f"2000 tokens; the model takes at most {limit}", "10,001 characters; the server takes at most 10,000"]
     assert [answer.get("left_out") for answer in found] == [None, reasons[0], None, reasons[1], None]
+    scores = [six_digits(expected[0].score), None, 0, None, six_digits(expected[1].score)]
+    assert [answer["score"] for answer in found] == scores
 
 
 def test_the_answers_that_the_documentation_shows_have_the_fields_of_real_ones(client: TestClient) -> None:
@@ -105,6 +108,7 @@ def test_a_trace_and_edits_are_those_of_explain(client: TestClient, served: Serv
     ("path", "body", "status", "words"),
     [
         ("/v1/trace", {"text": "  "}, 422, "there is nothing to explain"),
+        ("/v1/trace", {"text": "a" * 2000}, 422, "the text is longer than the model takes"),
         ("/v1/trace", {"text": "a" * 20_000}, 422, "does not fit: body.text"),
         ("/v1/trace", {"text": "a", "num_beams": 0}, 422, "does not fit: body.num_beams"),
         ("/v1/trace", {"text": "a", "beam": 3}, 422, "does not fit: body.beam"),
@@ -123,7 +127,9 @@ def test_an_error_is_json_in_the_words_of_the_command_line(
 ) -> None:
     answer = client.post(path, json=body)
     assert answer.status_code == status
-    what = answer.json()["error"]["what"]
+    what, hint = (answer.json()["error"].get(part, "") for part in ("what", "hint"))
+    assert "data." not in hint
+    assert "train" not in hint
     assert what.endswith(words) if words.startswith("does not") else words in what
     if status == 405:
         assert answer.headers["Allow"] == answer.json()["error"]["expected"] == "GET"

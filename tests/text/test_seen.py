@@ -65,6 +65,17 @@ def test_a_model_of_dates_until_2000_says_that_a_later_year_is_new_and_knows_oth
     assert unlike(model, "1999/11/23") == "no text of the training has “999/”"
 
 
+@pytest.mark.parametrize(
+    ("text", "string", "expected"),
+    [("3/4 x", "3/", "3/4"), ("a 3/4 x", "/", "3/4"), ("a 3/4 x", "a ", "a "), ("a bc", " b", " bc"), ("ab", "b", "b")],
+)
+def test_a_string_of_characters_is_named_by_its_words_unless_they_are_all_of_the_text(
+    text: str, string: str, expected: str
+) -> None:
+    start = text.index(string)
+    assert words_of(list(text), start, start + len(string), "characters") == expected
+
+
 def test_new_words_are_no_mark_where_texts_are_diverse_and_a_repeated_text_is_one_text() -> None:
     draw = random.Random(1)
     words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(3, 8))) for _ in range(300)]

@@ -11,9 +11,9 @@ from glassformer.storage.checkpoints import Decay, Position
 from glassformer.training.history import loss_fell
 
 
-def test_a_run_that_ended_because_there_was_no_gain_says_nothing(tmp_path: Path) -> None:
+def test_the_loss_of_a_run_that_ended_because_there_was_no_gain_did_not_fall(tmp_path: Path) -> None:
     end = Position(step=50, decay=Decay(40, 50, "no gain in 4 validations", is_settled=True))
-    assert loss_fell(tmp_path / "history.jsonl", end) is None
+    assert loss_fell(tmp_path / "history.jsonl", end) == 0
 
 
 @pytest.mark.parametrize(

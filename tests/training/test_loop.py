@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import pairwise
+from contextlib import nullcontext
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,9 +20,11 @@ from glassformer.data.pairs import fingerprint
 from glassformer.errors import RunError, UsageError
 from glassformer.planning.recipes.overrides import merge
 from glassformer.settings import Settings
+from glassformer.storage.checkpoints import Decay
 from glassformer.storage.modelfile import ModelFile
 from glassformer.training import Decaying, Finished, Progress, Run, Saved, Started, Stopped, Validated
 from glassformer.training.train import train
+from glassformer.training.update import Updater
 from glassformer.training.validation import Measurement, Validator
 from tests import tiny
 from tests.untrained import logits_of
@@ -135,9 +138,11 @@ def test_the_gradient_is_clipped_and_its_norm_is_told_as_it_was(tmp_path):
 # How a run ends
 
 
-def scripted(monkeypatch, *measured: tuple[float, float]) -> None:
-    """Validations that find these values of the metric and losses, one after the other."""
+def scripted(monkeypatch, *measured: tuple[float, float], averages: bool = False) -> None:
+    """Validations that find these values of the metric and losses, one after the other; `averages`: of wsd, too."""
     found = iter([Measurement(loss, value, ()) for value, loss in measured])
+    if not averages:
+        monkeypatch.setattr(Updater, "has_averages", False)
     monkeypatch.setattr(Validator, "measure", lambda _self, **_how: next(found))
 
 
@@ -173,16 +178,58 @@ def test_wsd_decays_when_neither_metric_nor_loss_has_a_gain(tmp_path, monkeypatc
     assert decaying.reason == ("no gain in 2 validations" if patience == 2 else "all steps done")
 
 
-def test_a_resumed_run_continues_its_decay(tmp_path):
-    training = {"steps": 10, "validate_every": 9, "average_last": 0, "schedule": "wsd", "warmup_steps": 0}
+@pytest.mark.parametrize("patience", [0, 1])
+def test_wsd_decays_as_soon_as_every_answer_was_right(tmp_path, monkeypatch, patience):
+    scripted(monkeypatch, (0.5, 3), (1.0, 2), (1.0, 1), (1.0, 0.5), (1.0, 0.4), (1.0, 0.3), (1.0, 0.2), (1.0, 0.1))
+    training = {"steps": 16, "validate_every": 2, "patience": patience, "average_last": 0, "schedule": "wsd"}
+    (decaying,) = [event for event in start(tmp_path, training=training) if isinstance(event, Decaying)]
+    right, all_steps = "every held-out answer was right", "all steps done"
+    assert (decaying.step, decaying.reason) == ((4, right) if patience else (13, all_steps))
+
+
+def test_the_averages_of_wsd_follow_the_weights_over_a_tenth_of_the_steps_until_the_decay(tmp_path):
+    updater = start(tmp_path, training={"steps": 30, "schedule": "wsd"}).updater
+    means: list[torch.Tensor] = []
+    for batches in islice(updater.batches(), 30):
+        updater.update(batches)
+        weights, step = [weight.detach().clone() for weight in updater.model.parameters()], updater.position.step
+        means = [
+            mean + (weight - mean) / max(1, step / 10) for mean, weight in zip(means or weights, weights, strict=True)
+        ]
+        with updater.averaged_weights():
+            torch.testing.assert_close(list(updater.model.parameters()), means, atol=1e-6, rtol=1e-5)
+        assert all(map(torch.equal, updater.model.parameters(), weights))
+    assert not all(map(torch.equal, means, weights))
+    updater.position.decay = Decay(30, 38, "")
+    assert not updater.has_averages
+
+
+@pytest.mark.parametrize("average", [0.7, 0.4])
+def test_a_validation_of_wsd_takes_the_averages_of_the_weights_where_they_are_better(tmp_path, monkeypatch, average):
+    scripted(monkeypatch, (0.5, 3), (average, 4), averages=True)
+    training = {"steps": 20, "validate_every": 15, "average_last": 0, "schedule": "wsd", "keep_snapshots": 0}
+    run = start(tmp_path, training=training)
+    validated = next(event for event in run if isinstance(event, Validated))
+    assert validated.value == max(0.5, average)
+    saved = ModelFile.load(run.directory.model).tensors
+    with run.updater.averaged_weights() if average > 0.5 else nullcontext():
+        assert all(np.array_equal(saved[name], weight.detach()) for name, weight in run.model.named_parameters())
+
+
+@pytest.mark.parametrize("stopped", [18, 27])
+def test_a_resumed_run_continues_the_mean_of_its_weights_and_its_decay(tmp_path, stopped):
+    training = {"steps": 30, "validate_every": 9, "average_last": 0, "schedule": "wsd", "warmup_steps": 0}
     run = start(tmp_path, training=training)
     for event in run:
-        if isinstance(event, Saved) and event.step == 9:
+        if isinstance(event, Saved) and event.step == stopped:
             run.stop()
-    run = resumed(tmp_path)
-    assert not [event for event in run if isinstance(event, Decaying)]
-    whole = start(tmp_path / "whole", training=training)
-    whole.finish()
+    run, whole = resumed(tmp_path), start(tmp_path / "whole", training=training)
+    events, all_events = list(run), list(whole)
+    assert any(isinstance(event, Decaying) for event in events) == (stopped < 24)
+    losses = {event.step: event.loss for event in all_events if isinstance(event, Validated)}
+    assert {event.step: event.loss for event in events if isinstance(event, Validated)} == {
+        step: loss for step, loss in losses.items() if step > stopped
+    }
     assert all(map(torch.equal, weight_list(run), weight_list(whole)))
 
 

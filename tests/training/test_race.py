@@ -38,6 +38,7 @@ SHORT = tiny.OVERRIDES | {
 def short_rounds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("glassformer.training.race.ROUND_TOKENS", 64 * 8)
+        patch.setattr("glassformer.training.race.SECONDS", 0.0)  # each turn is one update
         yield
 
 
@@ -62,13 +63,16 @@ def test_the_candidates_are_planned_and_named(tmp_path):
     assert [str(candidate) for candidate, _ in planned.candidates] == ["characters", "characters with copying"]
     assert [one.settings.model.copy_mechanism for _, one in planned.candidates] == [False, True]
     assert planned.candidates[0][1].settings == planned.settings
-    assert summary_of(planned)[0] == "Tokens: a race of characters and characters with copying decides."
+    assert (
+        summary_of(planned)[0]
+        == "Tokens: characters and characters with copying are tried first; the better one continues."
+    )
 
 
 def test_the_winner_goes_on_as_if_it_had_been_alone(raced, tmp_path):
     run, events = raced
-    *turns, result, _started = events[:10]
-    assert [turn.step for turn in turns if isinstance(turn, Racing)] == [2, 2, 4, 4, 6, 6, 8, 8]
+    *turns, result, _started = events[:18]
+    assert [turn.step for turn in turns if isinstance(turn, Racing)] == [step for step in range(1, 9) for _ in range(2)]
     assert {turn.steps for turn in turns} == {8}
     assert isinstance(result, Raced)
     winner = result.left[0] == "characters with copying"
@@ -86,10 +90,10 @@ def test_the_result_is_in_recipe_and_history(raced):
     run, events = raced
     recipe = run.directory.recipe.read_text("utf-8")
     assert Settings(**read_recipe(run.directory.recipe)) == run.settings
-    assert f"# race, {events[8]}\n" in recipe
+    assert f"# race, {events[16]}\n" in recipe
     history = [json.loads(line) for line in run.directory.history.read_text("utf-8").splitlines()]
-    assert [line["event"] for line in history[7:10]] == ["racing", "raced", "started"]
-    assert history[8]["candidates"][0].keys() == {"name", "step", "loss", "exact_match", "answers"}
+    assert [line["event"] for line in history[15:18]] == ["racing", "raced", "started"]
+    assert history[16]["candidates"][0].keys() == {"name", "step", "loss", "exact_match", "answers"}
 
 
 def test_a_run_that_is_stopped_in_its_race_races_again_with_the_same_result(raced, tmp_path):
@@ -98,9 +102,17 @@ def test_a_run_that_is_stopped_in_its_race_races_again_with_the_same_result(race
     assert [type(event) for event in run] == [Racing, Stopped]
     again = train(PAIRS, out=tmp_path / "run", resume=True, device="cpu")
     events = until(again, Started)
-    assert str(events[8]) == str(raced[1][8])
+    assert str(events[16]) == str(raced[1][16])
     assert all(map(torch.equal, weight_list(again), weight_list(raced[0])))
     assert again.settings == raced[0].settings
+
+
+def test_few_minutes_end_a_race_after_a_turn_of_each(tmp_path):
+    run = train(PAIRS, out=tmp_path / "run", overrides=SHORT | {"training.max_minutes": 1e-6}, device="cpu")
+    *turns, result = until(run, Started)[:3]
+    assert [turn.step for turn in turns if isinstance(turn, Racing)] == [1, 1]
+    assert isinstance(result, Raced)
+    assert len(result.left) == 1
 
 
 def test_a_run_that_is_resumed_after_its_race_does_not_race_again(raced):

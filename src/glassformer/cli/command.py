@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,6 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             gc.freeze()
             gc.enable()
         try:
-            _check_order(verb.__name__, values)
             _check_text(verb.__name__, values)
             _check_outputs(values)
             for name, group in groups.items():
@@ -73,16 +73,6 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     return run_verb
 
 
-def _check_order(verb: str, values: Mapping[str, Any]) -> None:
-    """Raise UsageError where the argument after the model is one, and the model is none."""
-    model, others = values.get("model"), (values.get(name) for name in ("table", "text", "source"))
-    second = next((one for one in others if isinstance(one, str)), "")
-    if isinstance(model, Path) and _is_model(Path(second)) and not _is_model(model):
-        hint = shlex.join(("glassformer", verb, second, str(model)))
-        got = shlex.join((str(model), second))
-        raise UsageError("the arguments are in the wrong order", got=got, expected="the model first", hint=hint)
-
-
 def _check_text(verb: str, values: Mapping[str, Any]) -> None:
     """Raise UsageError where the text to look into is a file with texts."""
     text, model = values.get("text"), values.get("model")
@@ -92,10 +82,17 @@ def _check_text(verb: str, values: Mapping[str, Any]) -> None:
             raise UsageError("this is a file, and this command takes one text", where=text, hint=hint)
 
 
-def _is_model(path: Path) -> bool:
+def _is_model(word: str) -> bool:
+    path = Path(word)
     with suppress(OSError, ValueError):  # a text that is no path
         return (path.is_file() and path.suffix == ".safetensors") or (path / "model.safetensors").is_file()
     return False
+
+
+def _is_table(word: str) -> bool:
+    from glassformer.data.formats import FORMATS, suffix_of
+
+    return suffix_of(Path(word)) in FORMATS and os.path.isfile(word)  # noqa: PTH113, of any text
 
 
 def _check_outputs(values: Mapping[str, Any]) -> None:
@@ -138,11 +135,16 @@ class Command(TyperCommand):
         """Raises UsageError, with the option, unless help is requested."""
         for word, assignment, value in zip(args, args[1:], [*args[2:], "-"], strict=False):
             if word == "--set" and "=" not in assignment:
-                write = f"--set {assignment}={'VALUE' if value.startswith('-') else shlex.quote(value)}"
+                key, own = re.split(r"[:\s]+", f"{assignment} ", maxsplit=1)  # KEY, KEY: VALUE or KEY VALUE
+                value = own.strip() or ("VALUE" if value.startswith("-") else value)
+                write = f"--set {key}={shlex.quote(value)}"
                 raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
         if self.name == "train":
             self._check_settings(args)
-        values, _, given = self.make_parser(ctx).parse_args(list(args))
+        values, extra, given = self.make_parser(ctx).parse_args(list(args))
+        if not values.get("help"):
+            self._check_order(args, values)
+            self._check_extra(extra, values)
         for option, count in Counter(given).items():
             if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:
                 continue
@@ -151,6 +153,41 @@ class Command(TyperCommand):
                 raise UsageError(f"the option {named} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
 
+    def _check_order(self, args: Sequence[str], values: Mapping[str, Any]) -> None:
+        """Raise UsageError where the first argument, a model, is a table, or the last one is the model."""
+        places = [each for each in self.params if each.param_type_name == "argument"]
+        words = [word for each in places if isinstance(word := values.get(each.name), str)]
+        if len(places) < 2 or places[0].name not in ("model", "a") or not words or _is_model(words[0]):
+            return
+        first, *rest = words
+        names, is_whole = [str(each.metavar) for each in places], len(words) == len(places)
+        what = "the first argument is a table"
+        if is_whole and _is_model(rest[-1]):
+            what, write = "the arguments are in the wrong order", [*rest, first]
+        elif not _is_table(first) or (is_whole and places[0].name == "a"):  # which can be a file of answers
+            return
+        elif is_whole:
+            write = [names[0], *rest]
+        else:
+            write = [*rest, *names[len(rest) : -1], names[-1] if places[-1].name in ("text", "token") else first]
+        options = list((Counter(args) - Counter(words)).elements())
+        hint = shlex.join(("glassformer", str(self.name), *write, *options))
+        raise UsageError(what, got=shlex.join(words), expected=" ".join(names), hint=hint)
+
+    def _check_extra(self, extra: Sequence[str], values: Mapping[str, Any]) -> None:
+        """Raise UsageError for an argument too many that is a setting, or the output."""
+        needs_out = any(each.name == "out" and each.required for each in self.params)
+        hint = ""
+        if extra and "=" in extra[0] and any("--set" in each.opts for each in self.params):
+            from glassformer.planning.recipes.overrides import set_options, settings_called
+
+            name, _, value = extra[0].partition("=")
+            hint = set_options(settings_called(name) or [name], name, value)
+        elif extra and needs_out and not values.get("out"):
+            hint = f"--out {shlex.quote(extra[0])}"
+        if hint:
+            raise UsageError(f"unexpected argument {quoted(extra[0])}", hint=hint)
+
     def _check_settings(self, args: Sequence[str]) -> None:
         """Raise UsageError for an option that is a setting, such as --steps or --lr."""
         known = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
@@ -158,13 +195,9 @@ class Command(TyperCommand):
             option, has_value, value = word.partition("=")
             if not option.startswith("--") or option in known or option == "--help":
                 continue
-            from glassformer.planning.recipes.overrides import spaced, synonyms
-            from glassformer.settings import all_settings
+            from glassformer.planning.recipes.overrides import set_options, settings_called
 
-            name = spaced(option.strip("-"))
-            last = {setting: spaced(setting.rpartition(".")[2]) for setting in all_settings()}
-            value = value if has_value else "VALUE" if following.startswith("-") else following
-            found = [f"--set {setting}={shlex.quote(value)}" for setting in last if name == last[setting]]
-            found = found or [f"--set {setting}=VALUE" for setting in last if name in synonyms(setting)]
-            if found:  # VALUE: epochs are not steps
-                raise UsageError(f"there is no option {option}; it is a setting", hint=" or ".join(found))
+            name, value = option.strip("-"), value if has_value else "VALUE" if following.startswith("-") else following
+            if found := settings_called(name):
+                hint = set_options(found, name, value)
+                raise UsageError(f"there is no option {option}; it is a setting", hint=hint)

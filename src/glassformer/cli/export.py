@@ -24,7 +24,9 @@ def export(
     check: Annotated[
         str | None, Option(metavar="TABLE", help="A table to check the answers on (default: held-out rows).")
     ] = None,
-    title: Annotated[str | None, Option(help="Title of the page of html (default: the names of the columns).")] = None,
+    title: Annotated[
+        str | None, Option(metavar="TEXT", help="Title of the page of html (default: the names of the columns).")
+    ] = None,
 ) -> None:
     """Write a model for another runtime, and check its answers there.
 

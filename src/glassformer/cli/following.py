@@ -36,7 +36,7 @@ def follow(
     rows, training = _rows(planned), planned.settings.training
     answers: dict[str, str] = {}  # source -> the answer that was printed
     line, finished, metric, begun, last_step = line_of_text(reporter), None, "", (0, 0.0), training.steps
-    saved = "everything is saved"
+    saved, is_forecast = "everything is saved", False
     with stop_gently(run.stop, reporter), line:
         task = line.add_task("")
         for event in run:
@@ -55,6 +55,9 @@ def follow(
                     reporter.print(f"Training on {event.device} in {event.precision}{resumed}; {where}.")
                 case events.Progress():
                     text = progress_text(event, begun, last_step, training)
+                    if not is_forecast:
+                        left, is_forecast = time_left(event, begun, last_step, training), True
+                        reporter.print(f"This takes {left} here; Ctrl-C saves and stops.")
                     if reporter.console.width >= WIDE:
                         speed = f"{event.tokens_per_second:,.0f} tokens/s"
                         text += f"{metric} · {speed} · learning rate {event.learning_rate:.1e}"
@@ -111,14 +114,19 @@ def follow_members(members: Members, reporter: Reporter, resume_command: str) ->
 
 def progress_text(event: Progress, begun: tuple[int, float], last_step: int, training: TrainingSettings) -> str:
     """Return where a training is, in less than 80 columns; `begun` are step and seconds when it began or continued."""
-    parts = [f"step {event.step:,}/{last_step:,}", clock(event.seconds)]
+    step, left = f"step {event.step:,}/{last_step:,}", time_left(event, begun, last_step, training)
+    return " · ".join((step, clock(event.seconds), *([f"{left} left"] if left else []), f"loss {event.loss:.2f}"))
+
+
+def time_left(event: Progress, begun: tuple[int, float], last_step: int, training: TrainingSettings) -> str:
+    """Return how long a training will take from now on, as text; "" where nothing was done since it began."""
     n_steps, seconds = event.step - begun[0], event.seconds - begun[1]
-    if n_steps > 0:
-        left = (last_step - event.step) * seconds / n_steps
-        limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - event.seconds
-        can_end_sooner = training.patience > 0 and last_step == training.steps
-        parts.append(f"{'at most ' * can_end_sooner}{duration(max(0.0, min(left, limit)))} left")
-    return " · ".join((*parts, f"loss {event.loss:.2f}"))
+    if n_steps <= 0:
+        return ""
+    left = (last_step - event.step) * seconds / n_steps
+    limit = math.inf if training.max_minutes is None else 60 * training.max_minutes - event.seconds
+    can_end_sooner = training.patience > 0 and last_step == training.steps
+    return f"{'at most ' * can_end_sooner}{duration(max(0.0, min(left, limit)))}"
 
 
 def next_command(finished: Finished, training: TrainingSettings, train_command: str, source: str | None) -> str:
@@ -169,9 +177,9 @@ def _print_done(reporter: Reporter, event: Finished, rows: str) -> None:
         verdict = f"{metric} on {f'{event.answers:,} {rows} answers' if event.answers else f'{rows} rows'}"
     reporter.print(verdict, style="bold green")
     text = f"{event.reason} after {clock(event.seconds)}"
-    if event.loss_fell is not None and not event.is_right:
-        still = ", still improving" if event.is_improving else ""
-        text += f"{still}: the loss fell by {max(0, round(100 * event.loss_fell))} % in the last half"
+    if event.is_improving:
+        fell = "" if event.loss_fell is None else f": the loss fell by {100 * event.loss_fell:.0f} % in the last half"
+        text += f", still improving{fell}"
     reporter.print(text)
     model = f"model: {event.path}, weights: {event.chosen}"
     if event.calibrated:

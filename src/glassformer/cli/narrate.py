@@ -114,27 +114,35 @@ def _print_rows(reporter: Reporter, table: Table, ledger: Path | None) -> None:
 
 
 def _print_example(reporter: Reporter, table: Table) -> None:
-    """Print which columns are source and target, and the first row of them."""
+    """Print which columns are source and target, their first row, and how the first row of the table was read if that
+    is a guess.
+    """
+    from glassformer.data.rows import first_row_note
     from glassformer.text.inputs import readable
 
     source, target = table.pairs[0]
     pair = (shortened(text, QUOTED_IN_EXAMPLE) for text in (readable(source, table.inputs), target))
     reporter.print(printable(_taken_text(table)))
     reporter.print(printable(f"such as: {' → '.join(pair)}"))
+    if table.header_guessed and not table.header:
+        reporter.print(printable(first_row_note(table)))
 
 
 # Answers
 
 
 def print_report(report: Report, table: str, translator: Translator) -> None:
-    """Print the main metric of a report and the rows that are wrong most, then all metrics, and the worst answers."""
-    from glassformer.evaluation.failures import most_wrong
+    """Print the main metric of a report and what is wrong most, then all metrics, and the worst answers."""
+    from glassformer.evaluation.failures import KINDS, largest_kind, most_wrong
 
     main = translator.settings.training.metric
     print_line(_verdict(report, main if main in report.metrics else "exact_match"), style="bold")
     if group := most_wrong(translator, report.answered):
         right, of_others = (f"{share.count:,} of {share.of:,} right" for share in (group.share, group.others))
         print_line(f"wrong most: {group.rows} ({right}; of all others {of_others})")
+    elif kind := largest_kind(translator, report.answered):
+        answers = f"{kind.answers.count:,} of {counted(kind.answers.of, 'wrong answer')}"
+        print_line(f"wrong most: {KINDS[kind.name]} ({answers})")
     print_line(_trained_on(report), style="" if report.trained_on.rows else "dim")
     if report.items < report.rows_scored:
         print_line(

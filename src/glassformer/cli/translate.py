@@ -138,10 +138,7 @@ def translate(
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
     kept = tuple(name for names in keep or () for name in names.split(",") if name)
     columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
-    is_text = column is None and on is None and _is_text(source)
-    if is_text:
-        reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
-    stream = io.BytesIO(f"{source}\n".encode()) if is_text else _standard_input() if source == "-" else source
+    stream = _open_input(reporter, source, model, column, may_be_text=column is None and on is None)
     data = opt.given(header=opt.header_setting(header))
     given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)
     allowed: dict[str, Any] = {"must_match": must_match, "choices": choices, "lexicon": lexicon}
@@ -149,7 +146,7 @@ def translate(
     decoding = models[0].settings.decoding.override(options)
     search = requests.choose_search(models, decoding, prefixes=bool(prefix), **allowed, **more)
     warn_short_limit(reporter, models[0], search.decoding)
-    scanned = _scan(given, model)
+    scanned = None if given.arrives else given.scan()
     with given.open() as opened:
         _print_input(reporter, given, scanned or opened, ledger)
         is_nbest = "num_return_sequences" in options
@@ -169,16 +166,31 @@ def _is_text(source: str) -> bool:
     return bool(source.strip("- ")) and not os.path.lexists(source) and not _PATH.fullmatch(source)
 
 
-def _scan(given: JobInput, model: Path) -> OpenRows | None:
-    """Scan an input that does not arrive. An error about a text instead of a file says how texts are translated."""
+def _open_input(
+    reporter: Reporter, source: str, model: Path, column: str | None, *, may_be_text: bool
+) -> str | BinaryIO:
+    """Return INPUT, a path or a stream. Raises TableError where it is no file, with how texts are translated."""
+    from glassformer.data.formats import table_files
+    from glassformer.data.lines import system_errors
+
+    if source == "-":
+        return _standard_input()
+    if may_be_text and _is_text(source):
+        reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")
+        return io.BytesIO(f"{source}\n".encode())
     try:
-        return None if given.arrives else given.scan()
+        with system_errors(source):
+            for path in [Path(source)] if column is None else table_files(source):
+                path.stat()
     except TableError as error:
-        if given.column is None and isinstance(given.source, str) and not os.path.exists(given.source):  # noqa: PTH110, of any text
-            text = shlex.quote(given.source) if len(given.source) <= SHOWN_TEXT else "TEXT"
+        if column is None:
+            text = shlex.quote(source) if len(source) <= SHOWN_TEXT else "TEXT"
             command = f"as a text: echo {text} | glassformer translate {shlex.quote(str(model))}"
             error.hint = f"{error.hint} ({command})" if error.hint else command
+        elif not _PATH.fullmatch(source):
+            error.hint = "with --column, INPUT is a table; without --column, this text is translated"
         raise
+    return source
 
 
 def _standard_input() -> BinaryIO:

@@ -24,7 +24,7 @@ FEW = 10
 MAX_VALUES = 20
 """Different values of a column that are groups."""
 
-SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS = 20, 20, 5, 8
+SHOWN_ROWS, SHOWN_CONFUSIONS, SHOWN_ADVICE, SHOWN_TOKENS, SHOWN_IN_A_LINE = 20, 20, 5, 8, 3
 _LENGTH_GROUPS = 8
 _RARE = (0, 1, 10, 100, 1000, 10_000)  # the least numbers of times of each group
 
@@ -156,7 +156,13 @@ def most_wrong(translator: Translator, answered: Sequence[tuple[Item, Translatio
         AnsweredRow(item.row, item.source, "", answer, (), is_right)
         for (item, answer), is_right in zip(answered, right, strict=True)
     ]
-    return next(iter(_advice(_by_source(translator, rows), Share(sum(right), len(right)))), None)
+    breakdowns = _by_source(translator, rows, SHOWN_IN_A_LINE)
+    return next(iter(_advice(breakdowns, Share(sum(right), len(right)))), None)
+
+
+def largest_kind(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> KindOfEdit | None:
+    """Return the kind of edit that most wrong answers have; None if all answers are right."""
+    return next(iter(_kinds([row for row in _rows(translator, answered) if not row.is_right])), None)
 
 
 def _rows(translator: Translator, answered: Sequence[tuple[Item, Translation]]) -> list[AnsweredRow]:
@@ -237,8 +243,11 @@ def _grouped(by: str, rows: Sequence[AnsweredRow], names: Sequence[str], describ
     return Breakdown(by, tuple(groups))
 
 
-def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Breakdown]:
-    """Return the items by length, by their rarest token, and by what the training does not have."""
+def _by_source(translator: Translator, rows: Sequence[AnsweredRow], shown: int = SHOWN_TOKENS) -> list[Breakdown]:
+    """Return the items by length, by their rarest token, and by what the training does not have.
+
+    `shown` tokens are in the words for a group.
+    """
     tokenizer, data = translator.source_tokenizer, translator.model_file.data
     encoded = tokenizer.encode_many([row.source for row in rows])
     lengths = [len(ids) for ids in encoded]
@@ -250,7 +259,7 @@ def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Brea
     described = {span: f"rows whose source has {span} tokens" for span in span_of.values()}
     breakdowns = [_grouped("tokens of the source", rows, [span_of[length] for length in lengths], described)]
     if data.source_counts:
-        breakdowns.append(_by_rarity(translator, encoded, rows))
+        breakdowns.append(_by_rarity(translator, encoded, rows, shown))
     if data.longest_source is not None:
         longest = data.longest_source
         kinds = []
@@ -260,7 +269,7 @@ def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Brea
             kinds.append("unknown token" if row.answer.unknown else like)
         unknown = Counter(token for row in rows if not row.is_right for token in row.answer.unknown)
         described = {
-            "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown)}",
+            "unknown token": f"rows with tokens that the vocabulary does not have: {_listed(unknown, shown)}",
             "new string of tokens": "rows with strings of tokens that no row of the training has",
             "longer than all": f"rows whose source has more than {longest} tokens, the longest of the training",
             "like the training": "rows like those of the training",
@@ -269,7 +278,9 @@ def _by_source(translator: Translator, rows: Sequence[AnsweredRow]) -> list[Brea
     return breakdowns
 
 
-def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[AnsweredRow]) -> Breakdown:
+def _by_rarity(
+    translator: Translator, encoded: Sequence[Sequence[int]], rows: Sequence[AnsweredRow], shown: int
+) -> Breakdown:
     """Return the items by how often the rarest token of their source was trained."""
     tokenizer, counts = translator.source_tokenizer, translator.model_file.data.source_counts
     vocabulary = tokenizer.vocabulary
@@ -287,19 +298,19 @@ def _by_rarity(translator: Translator, encoded: Sequence[Sequence[int]], rows: S
         rarest = [*ids, vocabulary.eos_id][at]
         names.append(all_names[sum(times(rarest) >= limit for limit in _RARE) - 1])
         if not row.is_right and at < len(ids):
-            tokens = tokenizer.tokens(ids, row.answer.unknown)
-            words[names[-1]][words_of(tokens, at, at + 1, tokenizer.settings.kind)] += 1
+            tokens, kind = tokenizer.tokens(ids, row.answer.unknown), tokenizer.settings.kind
+            words[names[-1]][tokens[at] if kind == "characters" else words_of(tokens, at, at + 1, kind)] += 1
     described = {}
     for name, counter in words.items():
         trained = "never trained" if name == "never" else f"trained {name}"
-        described[name] = f"rows with source tokens that were {trained}: {_listed(counter)}"
+        described[name] = f"rows with source tokens that were {trained}: {_listed(counter, shown)}"
     return _grouped("how often the rarest token of the source was trained", rows, names, described)
 
 
-def _listed(tokens: Counter[str]) -> str:
+def _listed(tokens: Counter[str], shown: int) -> str:
     """Return the most frequent tokens in words."""
-    shown = [f"“{token}”" for token, _ in tokens.most_common(SHOWN_TOKENS)]
-    return ", ".join(shown + ["…"] * (len(tokens) > len(shown))) or "none in the wrong answers"
+    text = ", ".join(f"“{token}”" for token, _ in tokens.most_common(shown)) or "none in the wrong answers"
+    return f"{text} and {len(tokens) - shown:,} more" if len(tokens) > shown else text
 
 
 def _by_column(name: str, column: Sequence[str], rows: Sequence[AnsweredRow]) -> Breakdown:

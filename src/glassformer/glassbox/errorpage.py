@@ -188,7 +188,7 @@ def _percent(share: Share) -> str:
 
 
 def _interval(share: Share) -> str:
-    return f"{100 * share.low:.0f} to {100 * share.high:.0f} %"
+    return f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
 
 
 # Rows

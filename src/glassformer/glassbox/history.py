@@ -39,7 +39,7 @@ def training_of(folder: Path, explained: Explained) -> TrainingRecord | None:
     events = read_history(run.history)
     progress = [_record_of(HistoryPoint, event, run.history) for event in events if event.kind == "progress"]
     validated = [_record_of(Validation, event, run.history) for event in events if event.kind == "validated"]
-    paths = {run.step_of(path): path for path in run.checkpoints_and_snapshots()}  # two of a step are the same model
+    paths = {run.step_of(path): path for path in run.checkpoints_and_snapshots()}  # one of each step
     thinned = _thin(list(paths.items()), MAX_CHECKPOINTS)
     checkpoints = [_answer_of(step, _checkpoint(path, explained), explained) for step, path in thinned]
     return TrainingRecord(_thin(progress, MAX_EVENTS), validated, checkpoints)

@@ -16,7 +16,7 @@ class JobAnswer(Translation):
 
     `left_out` says why the answer is empty. `from_lexicon`: the answer is from a lexicon and not from the model.
     `alignment` are pairs of a source token and a token of the answer (numbers from 0), with `source_tokens`, if answers
-    were to be aligned. The JSON has what is there of these.
+    were to be aligned. The JSON has what is there of these, and null for the scores of a text that has no answer.
     """
 
     left_out: str = ""
@@ -42,7 +42,8 @@ class JobAnswer(Translation):
             "source_tokens": list(self.source_tokens),
             "alignment": [list(pair) for pair in self.alignment],
         }
-        return super().to_json() | {name: value for name, value in added.items() if value}
+        scores = {"score": None, "rank_score": None} if self.left_out and not self.held_back else {}
+        return super().to_json() | scores | {name: value for name, value in added.items() if value}
 
 
 NO_ANSWER = JobAnswer.of(EMPTY)

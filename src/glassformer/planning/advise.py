@@ -185,7 +185,8 @@ def _choose_tokens(
         if side.is_closed:
             sides.append(("words", closed))
         elif side.words_per_text < PROSE_WORDS:
-            sides.append(("characters", f"character-level: {side.words_per_text:.1f} words a text"))
+            words = "one word a text" if side.words_per_text < 1.05 else f"{side.words_per_text:.1f} words a text"
+            sides.append(("characters", f"character-level: {words}"))
         else:
             sides.append(("characters", "an open vocabulary"))
     if sides[0][0] == "characters" and sides[1][0] == "words" and copied_fraction(pairs) > 0.1:

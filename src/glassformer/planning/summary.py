@@ -23,7 +23,8 @@ def _tokens(planned: Plan) -> str:
     whys = [why.removeprefix("character-level: ") for why in whys]
     of_source, of_target = (f": {why}" if why else "" for why in whys)
     if planned.candidates:
-        return f"Tokens: a race of {' and '.join(str(candidate) for candidate, _ in planned.candidates)} decides."
+        candidates = " and ".join(str(candidate) for candidate, _ in planned.candidates)
+        return f"Tokens: {candidates} are tried first; the better one continues."
     if (source, of_source) == (target, of_target):
         return f"Tokens are {source}{of_source}."
     return f"Tokens of the source are {source}{of_source}; of the target, {target}{of_target}."
@@ -40,7 +41,7 @@ def _training(planned: Plan) -> str:
     size = f"{n_parameters / 1e6:.1f} million" if n_parameters >= 1e6 else f"{n_parameters:,}"
     steps = f"{training.steps:,} steps"
     if training.max_minutes:
-        steps = f"up to {steps} or {training.max_minutes:g} minutes"
+        steps = f"up to {steps} or {training.max_minutes:g} minute{'s' * (training.max_minutes != 1)}"
     elif training.patience:
         steps = f"up to {steps}"
     text = f"The model has {size} parameters and trains {steps} on {len(prepared.train):,} rows; "

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from glassformer.inference.translator import Translation
 from glassformer.serve.limits import BEAMS, CHOICES, EDITS, INPUTS, TEXT_CHARACTERS, TEXTS
+from glassformer.settings import Settings
+from glassformer.storage.records import Metrics, TrainingData
 from glassformer.text.inputs import Input
 
 NAME_CHARACTERS = 100
@@ -110,8 +112,8 @@ class TextAnswer(BaseModel):
 
     text: str
     """The answer; empty where it was left out."""
-    score: float
-    """The sum of the log-probabilities of its tokens, in nats."""
+    score: float | None
+    """The sum of the log-probabilities of its tokens, in nats; null where it was left out."""
     finished: bool
     """False: the answer was cut off at the maximum length."""
     unknown: list[str]
@@ -186,9 +188,9 @@ class Description(BaseModel):
     digest: str
     """SHA-256 of its weights."""
     parameters: int
-    settings: dict[str, Any]
-    data: dict[str, Any]
-    metrics: dict[str, Any]
+    settings: Settings
+    data: TrainingData
+    metrics: Metrics
     versions: dict[str, str]
     example: str | dict[str, str]
     inputs: list[Input]

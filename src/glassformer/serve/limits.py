@@ -29,7 +29,8 @@ READ_SECONDS = 30  # for the next part of an answer, of about 100 kB
 TRACE_SECONDS = 45  # to read a trace: less than the next one waits for its turn
 DRAIN_SECONDS = 25  # Kubernetes kills a container 30 seconds after SIGTERM
 MAX_CONNECTIONS = 512
-_COMMAND = re.compile(r"(?<!\w)--\w|glassformer \w")  # of the command line
+_COMMAND = re.compile(r"(?<!\w)--\w|glassformer \w|\btrain\b")  # of the command line
+_OR_TRAIN = re.compile(r",? or train .*", re.DOTALL)  # which no client can do
 
 
 def default_connections() -> int:
@@ -79,8 +80,9 @@ def error_body(error: GlassformerError, names: Mapping[str, str] | None = None) 
     `names` are those of models, by their paths, which are of no use to a client.
     """
     parts = {"what": error.what, "where": error.where, "got": error.got, "expected": error.expected}
-    if error.hint is not None and not _COMMAND.search(error.hint):
-        parts["hint"] = error.hint.replace("decoding.", "")
+    hint = _OR_TRAIN.sub("", error.hint or "")
+    if hint and not _COMMAND.search(hint):
+        parts["hint"] = hint.replace("decoding.", "")
     texts = {"kind": type(error).__name__} | {part: text for part, text in parts.items() if text is not None}
     for path, name in (names or {}).items():
         texts = {part: text.replace(path, name) for part, text in texts.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
     "may belong to another model, were left out; the signal SIGHUP makes the server load the new model"
 )
+
+_FOLDER = re.compile(r"[^,]*[/\\]")  # of a table, or of each of two parallel files
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Served:
     def describe(self) -> dict[str, Any]:
         """Return the `Description` of the model as JSON values."""
         facts = self.translator.model_file.describe()
+        if table := facts["data"].get("table"):
+            facts["data"]["table"] = _FOLDER.sub("", table)
         return {
             "name": self.name,
             "digest": self.digest,

@@ -147,9 +147,10 @@ def load_resume(
     with torch.no_grad():
         for index, (name, parameter) in enumerate(model.named_parameters()):
             parameter.copy_(torch.from_numpy(tensors[f"model.{name}"]))
-            keys = {key: f"adam.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
-            if keys["step"] in tensors:
-                states[index] = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items()}
+            keys = {key: f"adam.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq", "average")}
+            state = {key: torch.from_numpy(tensors[full].copy()) for key, full in keys.items() if full in tensors}
+            if state:
+                states[index] = state
     optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
     processes.seed_apart(saved_run.settings.training.seed, saved_run.position.step)
     of_rank = f".{processes.rank}" if processes.rank else ""

@@ -208,12 +208,13 @@ def find_model(path: str | Path) -> Path:
                 raise ModelFileError("this folder holds a MarianMT model", where=str(path), hint=hint)
             if run.model.is_file():
                 return run.model
-            replaced = RunDirectory(run.replaced).model
+            replaced, models = RunDirectory(run.replaced).model, _models_in(path)
+            near = f"did you mean {path / models[0]}?" if len(models) == 1 else None
             raise ModelFileError(
                 "this directory has no model",
                 where=str(path),
                 expected=f"a {run.model.name} in it",
-                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else None,
+                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else near,
             )
         if path.exists() and path.suffix in (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".toml"):
             raise ModelFileError("this is not a model", where=str(path), expected=_MODEL)

@@ -10,6 +10,7 @@ seen, and of those that are new a few per cent do. `glassbox/page/model/seen.js`
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ NEW = 0.005  # maximum fraction of training texts with a string that is in no ot
 SAMPLE_ROWS = 50_000  # that decide on n
 MIN_BITS, MAX_BITS, BITS_A_STRING = 2**10, 2**18, 8
 _BLOCK_ROWS = 2**14
+_EDGE = re.compile(r"\s|<.+>")  # between words of characters
 
 Ids = NDArray[np.integer[Any]]
 
@@ -111,11 +113,23 @@ class Seen:
 
 
 def words_of(tokens: Sequence[str], start: int, end: int, kind: TokenKind) -> str:
-    """Return what the tokens from `start` to `end` are in their text: for subwords the whole words."""
-    if kind not in ("subwords", "sentencepiece"):
-        return ("" if kind in ("characters", "bytes") else " ").join(tokens[start:end])
-    while start > 0 and not tokens[start].startswith(MARK):
-        start -= 1
-    while end < len(tokens) and not tokens[end].startswith(MARK):
-        end += 1
-    return "".join(tokens[start:end]).replace(MARK, " ").strip()
+    """Return what the tokens from `start` to `end` are in their text: whole words of subwords and of characters.
+
+    Characters of a text of one word are only themselves.
+    """
+    is_marked, (first, last) = kind in ("subwords", "sentencepiece"), (start, end)
+
+    def is_edge(at: int) -> bool:
+        if kind == "characters":
+            return any(map(_EDGE.fullmatch, tokens[at - 1 : at + 1]))
+        return tokens[at].startswith(MARK) if is_marked else True
+
+    while first > 0 and not is_edge(first):
+        first -= 1
+    while last < len(tokens) and not is_edge(last):
+        last += 1
+    if is_marked:
+        return "".join(tokens[first:last]).replace(MARK, " ").strip()
+    if last - first == len(tokens):
+        first, last = start, end
+    return (" " if kind == "words" else "").join(tokens[first:last])

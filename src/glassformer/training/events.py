@@ -175,8 +175,8 @@ class Finished(Event):
 
     `calibrated` is the number of held-out sources that the confidence of answers is calibrated on; 0: it is not.
     `answers` is the number of answers that `value` is measured on; 0 for a loss. `loss_fell` is the fraction by which
-    the loss fell in the last half of the steps, without those of a decay; None if that is not known or there was no
-    gain any more.
+    the loss fell in the last half of the steps, without those of a decay; 0 if there was no gain any more, None if the
+    run was too short to know.
     """
 
     reason: str
@@ -195,5 +195,5 @@ class Finished(Event):
 
     @property
     def is_improving(self) -> bool:
-        """Whether more training would help: some answers are not right, and the loss was falling."""
-        return not self.is_right and self.loss_fell is not None and self.loss_fell >= IMPROVING
+        """Whether more training would help: answers are wrong, and the loss was falling, as far as is known."""
+        return not self.is_right and (self.loss_fell is None or self.loss_fell >= IMPROVING)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.batches import batches_of_epoch
 from glassformer.inference.engines.memory import FLOAT, memory_of
-from glassformer.planning.memory import COPIES
+from glassformer.planning.memory import copies_of_weights
 from glassformer.planning.plan import Plan
 from glassformer.runtime.devices import resolve_precision
 from glassformer.training.loop import device_of
@@ -73,8 +73,8 @@ def _needed_bytes(updater: Updater, largest: NDArray[np.int64]) -> int:
     corpus, model, training = updater.corpus, updater.settings.model, updater.settings.training
     longest = [int(side.lengths[largest].max()) for side in (corpus.source, corpus.target)]
     positions, length = len(largest) * sum(longest), max(longest)  # padded ones of both sides; of the longest row
-    gradients = updater.position.batch_parts or 1
-    weights = sum(parameter.numel() for parameter in updater.model.parameters()) * FLOAT * (COPIES - 1 + gradients)
+    copies = copies_of_weights(training) - 1 + (updater.position.batch_parts or 1)  # a gradient for each part
+    weights = sum(parameter.numel() for parameter in updater.model.parameters()) * FLOAT * copies
     of_layer = 84 * model.d_model + 4 * model.d_ff + 10 * model.n_heads * length  # bytes per position
     n_layers = (model.n_encoder_layers + model.n_decoder_layers) / 2  # a position is in one of the two stacks
     kept = n_layers * of_layer

@@ -52,11 +52,11 @@ def read_history(path: Path) -> list[HistoryEvent]:
 def loss_fell(path: Path, end: Position) -> float | None:
     """Return the fraction by which the loss of a run fell in the second half of its steps, without those of a decay.
 
-    None: there was no gain any more, or there are too few events. It is that of validations, or with too few of them
-    that of progress, or of all steps. Other events are skipped, and so is a history that cannot be read.
+    0 where there was no gain any more; None where there are too few events. It is that of validations, or with too few
+    of them that of progress, or of all steps. Other events are skipped, and so is a history that cannot be read.
     """
     if end.decay is not None and end.decay.is_settled:
-        return None
+        return 0.0
     stable = end.step if end.decay is None else end.decay.after
     losses: dict[str, dict[int, float]] = {"validated": {}, "progress": {}}  # the last one at a step: it may go back
     with contextlib.suppress(RunError):

@@ -270,10 +270,14 @@ class Run:
             self.updater.begin_again(get_weights(initial_model(self.prepared, self.planned.start)))
 
     def _validate(self) -> Validated:
-        """Measure the weights, and make them the model of the run when they are the best so far."""
+        """Measure the weights, or their averages if these are better; the best so far are the model of the run."""
         position = self.position
-        weights = get_weights(self.model)
-        measured = self.validator.measure()
+        weights, measured = get_weights(self.model), self.validator.measure()
+        if self.updater.has_averages:
+            with self.updater.averaged_weights():
+                averaged = self.validator.measure()
+                if self.validator.is_better(averaged, measured.value, measured.loss):
+                    weights, measured = get_weights(self.model), averaged
         if not math.isfinite(measured.loss):
             raise diverged(self.position, self.directory)
         lowest = math.inf if position.lowest_loss is None else position.lowest_loss

@@ -21,28 +21,32 @@ from glassformer.training.validation import Validator
 
 ROUND_TOKENS = 1_000_000  # that a candidate reads in a round, on its longer side, padding included
 PART_OF_STEPS = 0.1  # of a run, that a round takes at most
-TURNS = 4  # of each candidate in a round
+SECONDS = 1.0  # of a candidate's turn
 PART_OF_TIME = 0.2  # of training.max_minutes, after which the race is decided
 
 
 class Contender:
-    """A candidate in a race, and the state of its random numbers."""
+    """A candidate in a race: its `steps` in a round, and the state of its random numbers."""
 
     def __init__(self, name: str, planned: Plan, device: torch.device) -> None:
         self.name, self.planned = name, planned
         self.updater, training = first_updater(planned, device), planned.settings.training
-        n_steps = min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps)
-        self.steps_a_turn = math.ceil(n_steps / TURNS)
+        self.steps = math.ceil(min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps))
         self.validator = Validator(planned.prepared, self.updater.computation)
         self._states = self._random_states()
 
-    def take_turn(self, is_stopping: Callable[[], bool]) -> None:
-        """Make some updates."""
+    @property
+    def step(self) -> int:
+        """The number of its updates."""
+        return self.updater.position.step
+
+    def train(self, last_step: int, is_over: Callable[[], bool]) -> None:
+        """Make updates until `last_step`, or at least one and until the time is over."""
         self.restore_random_states()
-        for batches in islice(self.updater.batches(), self.steps_a_turn):
-            if is_stopping():
-                break
+        for batches in islice(self.updater.batches(), last_step - self.step):
             self.updater.update(batches)
+            if is_over():
+                break
         self._states = self._random_states()
 
     def restore_random_states(self) -> None:
@@ -57,39 +61,41 @@ class Contender:
 
     def measure(self) -> RacedCandidate:
         """Measure on held-out rows; the loss of an answer does not depend on how many tokens it has."""
-        measured, valid = self.validator.measure(), self.planned.prepared.valid
+        with self.updater.averaged_weights():
+            measured, valid = self.validator.measure(), self.planned.prepared.valid
         assert valid is not None
         loss = measured.loss * float((valid.target.lengths - 1).mean())
         n_answers = measured.errors.get("rows", 0)
         right = 1 - measured.errors["wrong"] / n_answers if n_answers else 0.0
-        return RacedCandidate(self.name, self.updater.position.step, loss, right, n_answers)
+        return RacedCandidate(self.name, self.step, loss, right, n_answers)
 
 
 def race(
     left: Sequence[Contender], max_minutes: float | None, is_stopping: Callable[[], bool]
 ) -> Generator[Racing | Raced, None, tuple[Contender | None, str]]:
-    """Yield each turn and the result of each round; return the winner and the last result.
+    """Yield where each candidate is, which have a second in turn, and the result of each round; return the winner and
+    the last result.
 
     The winner is None as soon as `is_stopping`. A race is decided early where `max_minutes` of the training are few.
     """
-    began, limit = time.perf_counter(), PART_OF_TIME * 60 * (max_minutes or math.inf)
+    clock, began, limit = time.perf_counter, time.perf_counter(), PART_OF_TIME * 60 * (max_minutes or math.inf)
     n_rounds = 0
     while len(left) > 1:
         n_rounds += 1
-        for _ in range(TURNS):
-            for contender in left:
-                contender.take_turn(is_stopping)
-                step, n_steps = contender.updater.position.step, TURNS * contender.steps_a_turn * n_rounds
-                yield Racing(step, time.perf_counter() - began, contender.name, n_steps)
+        while behind := [contender for contender in left if contender.step < n_rounds * contender.steps]:
+            for contender in behind:
+                last_step, end = n_rounds * contender.steps, clock() + SECONDS
+                contender.train(last_step, lambda end=end: is_stopping() or clock() >= end)  # type: ignore[misc]
+                yield Racing(contender.step, clock() - began, contender.name, last_step)
                 if is_stopping():
                     return None, ""
-            if time.perf_counter() - began > limit:
+            if clock() - began > limit:
                 break
         results = ranked([contender.measure() for contender in left])
-        seconds = time.perf_counter() - began
+        seconds = clock() - began
         names = tuple(result.name for result in results[: 1 if seconds > limit else len(left) // 2])
         left = [contender for contender in left if contender.name in names]
-        raced = Raced(left[0].updater.position.step, seconds, tuple(results), names)
+        raced = Raced(left[0].step, seconds, tuple(results), names)
         yield raced
     left[0].restore_random_states()
     left[0].updater.position.seconds = seconds

@@ -12,6 +12,7 @@ DECAY = 0.2  # fraction of all steps in which the rate of wsd decays
 ALL_STEPS = "all steps done"  # reasons to end
 OUT_OF_TIME = "stopped by training.max_minutes = {:g}"
 NO_GAIN = "no gain in {} validations"
+ALL_RIGHT = "every held-out answer was right"
 
 
 def learning_rate(step: float, training: TrainingSettings, d_model: int, decay: Decay | None = None) -> float:
@@ -44,7 +45,8 @@ def is_settled(position: Position, training: TrainingSettings) -> bool:
 
 
 def begin_decay(position: Position, training: TrainingSettings) -> Decay | None:
-    """Return the decay of wsd if it begins at this position: after `patience`, or to end with the steps or minutes.
+    """Return the decay of wsd if it begins at this position: after `patience`, as soon as every answer of a validation
+    was right, or to end with the steps or minutes.
 
     It takes a fifth of all steps, or those that are left where that is less.
     """
@@ -53,10 +55,12 @@ def begin_decay(position: Position, training: TrainingSettings) -> Decay | None:
         steps_in_time = int(step * 60 * training.max_minutes / position.seconds)
         if steps_in_time < n_steps:
             n_steps, reason = max(step + 1, steps_in_time), OUT_OF_TIME.format(training.max_minutes)
-    settled = is_settled(position, training)
+    all_right = training.metric == "exact_match" and position.best_value == 1 and training.patience > 0
+    settled = all_right or is_settled(position, training)
     if training.schedule != "wsd" or not (settled or step >= (1 - DECAY) * n_steps):
         return None
     whole = math.ceil(step / (1 - DECAY))
     if settled and whole < n_steps:
-        return Decay(step, whole, NO_GAIN.format(training.patience), is_settled=True)
+        reason = ALL_RIGHT if all_right else NO_GAIN.format(training.patience)
+        return Decay(step, whole, reason, is_settled=True)
     return Decay(step, n_steps, reason)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from glassformer.data.batches import Rows, batches_of_epoch
 from glassformer.data.corpus import Corpus
@@ -26,6 +28,8 @@ from glassformer.text.vocabulary import copied_ids
 from glassformer.training.objective import Computation, TeacherForced
 from glassformer.training.recovery import smaller_limit, split_rows
 from glassformer.training.schedule import learning_rate
+
+AVERAGED = 0.1  # fraction of the steps so far, over which the weights are averaged
 
 
 class Update(NamedTuple):
@@ -112,6 +116,7 @@ class Updater:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm or math.inf)
             self.position.step += 1
             self._step(torch.isfinite(norm) & torch.isfinite(smoothed))
+            self._average()
         return Update(self.position.step, batches, smoothed, plain, norm, n_tokens)
 
     def _step(self, is_finite: Tensor) -> None:
@@ -126,6 +131,39 @@ class Updater:
         elif is_finite:
             self.optimizer.step()
         self.optimizer.zero_grad()
+
+    @property
+    def has_averages(self) -> bool:
+        """Whether there are averages of the weights: with wsd, while its rate is constant."""
+        return self.settings.training.schedule == "wsd" and self.position.decay is None
+
+    def _average(self) -> None:
+        """Let the averages follow the weights, over a tenth of the steps so far (Karras et al. 2024).
+
+        They are what a decay would give, and stand beside the means of Adam in the state of the optimizer.
+        """
+        state = self.optimizer.state
+        weights = [weight for weight in self.model.parameters() if state[weight]] if self.has_averages else []
+        for weight in weights:
+            if "average" not in state[weight]:
+                state[weight]["average"] = weight.detach().clone()
+        if weights:
+            decay = 1 - 1 / max(1.0, AVERAGED * self.position.step)
+            follow = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+            follow([state[weight]["average"] for weight in weights], weights, None)
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Let the model have the averages of its weights for a time."""
+        weights = {weight: weight.detach().clone() for weight in self.model.parameters()}
+        with torch.no_grad():
+            for weight in weights:
+                weight.copy_(self.optimizer.state[weight].get("average", weight))
+            try:
+                yield
+            finally:
+                for weight, value in weights.items():
+                    weight.copy_(value)
 
     def _accumulate(self, batches: Sequence[Rows], n_tokens: int) -> list[Tensor]:
         """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""

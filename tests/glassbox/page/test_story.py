@@ -433,7 +433,7 @@ def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: T
     assert "--html FILE" in words(window)
 
 
-def test_the_rival_is_the_answer_with_the_largest_probability(window: Any, trace: Trace) -> None:
+def test_the_rival_is_the_answer_with_the_highest_score(window: Any, trace: Trace) -> None:
     best, *others = trace.search.beam.answers
     expected = max((one for one in others if one.text != best.text), key=lambda one: one.score)
     window.open(trace, "story?question=7")
@@ -441,7 +441,12 @@ def test_the_rival_is_the_answer_with_the_largest_probability(window: Any, trace
     places = re.search(r"The (\d) places after step \d+: (\d) with .*?, (\d) with .*?, (\d) with", words(window))
     assert places
     assert int(places[1]) == sum(int(places[i]) for i in (2, 3, 4))
-    assert f"other answer is “{expected.text}”" in words(window)
+    found = re.search(
+        f"score \\(log-probability\\) of (.+?). The best other answer is “{expected.text}”, with (.+)\\.", words(window)
+    )
+    assert found
+    scores = [float(score.replace("−", "-")) for score in found.groups()]
+    assert scores == pytest.approx([best.score, expected.score], rel=0.001)
     document = json.loads(trace.dumps())
     document["search"]["beam"]["answers"] = document["search"]["beam"]["answers"][:1]
     window.open(document, "story?question=7")
@@ -459,15 +464,15 @@ def test_the_surest_wrong_answer_is_beside_the_text_with_the_right_one(window: A
     window.open(replace(plain, errors=Errors(90, 2, wrong)), "story?question=8")
     window.page.wait_for_selector(READY)
     assert "Of 90 held-out rows, 2 are answered wrong." in words(window)
-    found = re.search("“gab” became “(.+)”, with a probability of (.+)\u00a0%. Right is “hijk”", words(window))
+    found = re.search("“gab” became “(.+)”, with a score of (.+). Right is “hijk”", words(window))
     assert found
     assert found[1] == sure.translation
-    assert float(found[2]) == pytest.approx(100 * np.exp(wrong[1].score), rel=0.05)
+    assert float(found[2].replace("−", "-")) == pytest.approx(wrong[1].score, rel=0.001)
     rows = window.all(".story-card th", "each.textContent")
     assert rows.count("text") == rows.count("answer") == 3
     shown = window.text(".story-card")
     assert shown.count("✗ right is") == shown.count("✗ right is “hijk”") == 1
-    assert f"{found[2]}\u00a0%" in shown  # computed by this page
+    assert f"score {found[2]}" in shown  # computed by this page
     assert len(window.all(".story-token.changed", "each.textContent")) >= 1
 
 
@@ -514,14 +519,14 @@ def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> Non
         assert window.page.locator("#panel [data-key^='svg-']").count() >= 1, panel
 
 
-def test_small_probabilities_of_the_beam_are_in_percent_too(window: Any, trace: Trace) -> None:
+def test_candidates_of_the_beam_have_their_log_probabilities(window: Any, trace: Trace) -> None:
     document = json.loads(trace.dumps())
     for node in document["search"]["beam"]["nodes"]:
         node["sum"] = min(node["sum"], float(np.log(4.3e-7)))
     window.open(document, "story?question=7&row=0")
     labels = window.all(".candidates span", "each.textContent")
     assert labels
-    assert all(re.match("[1-9]\\.[0-9]\u00a0×\u00a010⁻[⁴-⁹]\u00a0% ", label) for label in labels), labels
+    assert all(label.startswith("−14.659 ") for label in labels), labels
 
 
 def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace) -> None:
@@ -565,7 +570,7 @@ def test_the_gold_text_in_other_subwords_is_not_called_different(window: Any, tr
     window.open(document, "story?question=8")
     assert "✓ equal" in window.text("dl.answer")
     assert "is wrong" not in words(window)
-    assert "gives this answer a probability of" in words(window)
+    assert "gives this answer a score (log-probability) of −" in words(window)
 
 
 def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: Trace) -> None:

@@ -66,7 +66,7 @@ export class Lines {
     this.reported = performance.now();
     const seconds = (this.reported - this.started) / 1000;
     const refused = this.answers.filter((answer) => answer?.error).length;
-    const rate = this.n && seconds > 0.5 ? `, ${grouped(Math.round(this.n / seconds))} a second` : '';
+    const rate = seconds > 0.5 && this.n >= seconds ? `, ${grouped(Math.round(this.n / seconds))} a second` : '';
     const without = refused ? `; ${grouped(refused)} without an answer` : '';
     this.status.textContent = `${grouped(this.n)} of ${grouped(this.texts.length)} texts${rate}${without}`;
   }

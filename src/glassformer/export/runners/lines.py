@@ -168,7 +168,7 @@ def values_of(export: Export, row: Row, answer: Answer) -> dict[str, Any]:
     text = export.target.decode(answer.ids)
     values = {"text": text, **answer._asdict(), "ids": list(answer.ids), "unknown": list(row.unknown)}
     del values["others"]
-    return values | ({"left_out": row.left_out} if row.left_out else {})
+    return values | ({"score": None, "rank_score": None, "left_out": row.left_out} if row.left_out else {})
 
 
 def answered(rows: Sequence[Row], engine: Engine | None, num_beams: int, *, all_answers: bool = False) -> list[Answer]:

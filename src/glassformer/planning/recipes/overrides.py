@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,8 @@ SYNONYMS = {
     "top_p": ("nucleus sampling",),
 }
 """Last part of a setting's name -> other words of the field for it."""
+OTHER_UNITS = ("epochs", "batch size", "merges", "dev set")
+"""Synonyms whose numbers are not those of the setting."""
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,15 +103,29 @@ def _check_path(keys: Sequence[str], value: str | None = None) -> None:
         return
     if near := [full for full in settings if full.startswith(f"{name}.") or name.startswith(f"{full}.")]:
         raise SettingsError(f"{quoted(name)} is not a single setting", hint=nearest(name, near))
-    same = [full for full in settings if full.rpartition(".")[2] == keys[-1]]
-    if value is not None and len(same) == 1:
-        raise SettingsError(f"there is no setting {quoted(name)}", hint=f"--set {same[0]}={value}")
-    near = same + [full for full in settings if spaced(keys[-1]) in synonyms(full)]
-    section = name
-    while not near:
-        section = section.rpartition(".")[0]
-        near = [full for full in settings if full.startswith(section)]
-    raise SettingsError(f"there is no setting {quoted(name)}", hint=nearest(name, near))
+    word, section = keys[-1].strip(": "), f"{name.rpartition('.')[0]}."
+    close = get_close_matches(word, [full.rpartition(".")[2] for full in settings], n=1)
+    found = next(filter(None, map(settings_called, (word, *close))), [])
+    found = [full for full in found if full.startswith(section)] or found
+    hint = "glassformer settings WORD, with a word of its name or of what it does"
+    if found and value is not None:
+        hint = set_options(found, word, value)
+    elif found:
+        hint = f"did you mean {' or '.join(map(repr, found))}?"
+    raise SettingsError(f"there is no setting {quoted(name)}", hint=hint)
+
+
+def settings_called(word: str) -> list[str]:
+    """Return the settings with this last part of their name, or else with this synonym."""
+    word, settings = spaced(word), all_settings()
+    same = [full for full in settings if spaced(full.rpartition(".")[2]) == word]
+    return same or [full for full in settings if word in synonyms(full)]
+
+
+def set_options(settings: Sequence[str], word: str, value: str) -> str:
+    """Return the options that give settings, called `word`, a value: VALUE where the word counts something else."""
+    text = "VALUE" if spaced(word) in OTHER_UNITS else shlex.quote(value)
+    return " or ".join(f"--set {setting}={text}" for setting in settings)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:

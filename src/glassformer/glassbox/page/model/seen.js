@@ -21,15 +21,15 @@ export function unlikeWords(seen, ids, { bos, eos }, textOf, kind) {
   if (!found) return '';
   const [begins, ends] = [found[0] === bos, found.at(-1) === eos];
   const verb = begins ? (ends ? 'is' : 'begins with') : ends ? 'ends with' : 'has';
-  let [start, end] = [strings.indexOf(found) + begins, strings.indexOf(found) + found.length - ends];
-  const named = (from, to) => ids.slice(from, to).map((_, i) => textOf(from + i));
-  if (!['subwords', 'sentencepiece'].includes(kind)) {
-    return `no text of the training ${verb} “${named(start, end).join(['characters', 'bytes'].includes(kind) ? '' : ' ')}”`;
-  }
-  const isFirst = (at) => textOf(at).startsWith('▁'); // of a word
-  while (start > 0 && ids[start - 1] !== bos && !isFirst(start)) start--;
-  while (end < ids.length - 1 && !isFirst(end)) end++;
-  return `no text of the training ${verb} “${named(start, end).join('').replaceAll('▁', ' ').trim()}”`;
+  const [start, end] = [strings.indexOf(found) + begins, strings.indexOf(found) + found.length - ends];
+  const isMarked = ['subwords', 'sentencepiece'].includes(kind);
+  const isEdge = (at) => (isMarked ? textOf(at).startsWith('▁') : kind !== 'characters' || [at - 1, at].some((i) => /^(\s|<.+>)$/u.test(textOf(i)))); // of a word
+  let [first, last] = [start, end];
+  while (first > 0 && ids[first - 1] !== bos && !isEdge(first)) first--;
+  while (last < ids.length - 1 && !isEdge(last)) last++;
+  if (!isMarked && last - first === nTokens) [first, last] = [start, end];
+  const texts = ids.slice(first, last).map((_, i) => textOf(first + i));
+  return `no text of the training ${verb} “${isMarked ? texts.join('').replaceAll('▁', ' ').trim() : texts.join(kind === 'words' ? ' ' : '')}”`;
 }
 
 function has(filter, string) {

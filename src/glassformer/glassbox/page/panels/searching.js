@@ -52,9 +52,9 @@ function compared({ trace }) {
     ...trace.search.beam.answers.map((answer, i) => [`beam search, rank ${i + 1}`, answer]),
     ['greedy search', trace.search.greedy.answers[0]],
   ];
-  const columns = ['search', 'answer', 'probability', 'log-probability', 'with length penalty', 'end'];
+  const columns = ['search', 'answer', 'score', 'with length penalty', 'end'];
   const lines = answers.map(([name, { text, score, rank_score: ranked, finished }]) => {
-    const numbers = [percent(Math.exp(score)), digits(score), digits(ranked)];
+    const numbers = [digits(score), digits(ranked)];
     return row(name, bdi(visible(text)), ...numbers, finished ? 'finished' : 'cut off');
   });
   return wide(table('answers', columns, lines));

@@ -3,7 +3,7 @@
 import { bdi, choices, el, letKeyboardScroll, section, slider } from 'glassbox/core/dom.js';
 import { lines } from 'glassbox/views/chart.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
-import { grouped, named, percent } from 'glassbox/core/numbers.js';
+import { digits, grouped, named } from 'glassbox/core/numbers.js';
 import { checkpointsTable } from 'glassbox/story/learning.js';
 import { visible } from 'glassbox/model/trace.js';
 
@@ -97,7 +97,7 @@ function answerOf(app, checkpoints, at) {
       'p.then',
       el('strong', `step ${grouped(step)}: `),
       bdi(visible(text) || '(empty)'),
-      el('small', ` ${percent(Math.exp(score))}`),
+      el('small', ` score ${digits(score)}`),
     ),
     heatmap(
       'cross-attention weights, mean over layers and heads',

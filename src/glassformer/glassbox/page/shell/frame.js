@@ -2,7 +2,7 @@
 
 import { copyButton } from 'glassbox/core/copy.js';
 import { bdi, button, choices, el, select, switchLight } from 'glassbox/core/dom.js';
-import { percent } from 'glassbox/core/numbers.js';
+import { digits, percent } from 'glassbox/core/numbers.js';
 import { showKeys } from 'glassbox/shell/keys.js';
 import { groups } from 'glassbox/panels/all.js';
 import { sameSource } from 'glassbox/model/source.js';
@@ -65,14 +65,14 @@ export function header(app) {
   );
 }
 
-/** The confidence of the answer, or where it is not known its probability under the model. */
+/** The confidence of the answer, or where it is not known its score. */
 function confidenceOf({ confidence }, { score }) {
-  const own = percent(Math.exp(score));
+  const own = digits(score);
   return confidence === null || confidence === undefined
-    ? el('small', { title: 'the probability of the output under the model, not that it is right' }, el('span.long', ' model’s probability'), ` ${own}`)
+    ? el('small', { title: 'the log-probability of the answer in nats, not whether it is right' }, ` score ${own}`)
     : el(
         'small',
-        { title: `calibrated on held-out rows: of answers with 90 %, about nine of ten are right. The probability under the model is ${own}`, data: { confidence } },
+        { title: `calibrated on held-out rows: of answers with 90 %, about nine of ten are right. The score is ${own}`, data: { confidence } },
         ` confidence ${percent(confidence)}`,
       );
 }

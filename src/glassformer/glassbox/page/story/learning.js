@@ -2,7 +2,7 @@
 
 import { cut, row, table } from 'glassbox/core/dom.js';
 import { alignment } from 'glassbox/model/differences.js';
-import { grouped, percent } from 'glassbox/core/numbers.js';
+import { digits, grouped } from 'glassbox/core/numbers.js';
 import { card, masked, quoted, tokenRow } from 'glassbox/story/parts.js';
 
 const SHOWN = 60; // characters of an answer
@@ -27,7 +27,7 @@ export const learning = {
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, rightOf(base, checkpoints)),
         base.provenance.metrics.chosen?.startsWith('the mean') && `The model of this page is none of them: its weights are ${base.provenance.metrics.chosen}.`,
-        checkpoints.some(({ score }, i) => score < checkpoints[i - 1]?.score) && 'The probability falls between two of them: a training step is for the rows of its batch, not for this text.',
+        checkpoints.some(({ score }, i) => score < checkpoints[i - 1]?.score) && 'The score falls between two of them: a training step is for the rows of its batch, not for this text.',
       ],
       picture: checkpointsTable(base, checkpoints),
       proof,
@@ -61,7 +61,7 @@ export function checkpointsTable(base, checkpoints) {
   const lines = checkpoints.map(({ step, tokens, finished, score }, i) => {
     const parts = alignment(wanted, finished ? tokens.slice(0, -1) : tokens);
     const written = tokenRow(parts.map(({ answer }) => ({ text: answer || '‸' })), (at) => ({ same: '', missing: 'changed gone' })[parts[at].kind] ?? 'changed');
-    return row(grouped(step), written, `${percent(Math.exp(score))} ${isRight[i] ? '✓' : ''}`);
+    return row(grouped(step), written, `${digits(score)} ${isRight[i] ? '✓' : ''}`);
   });
-  return card('the answer of each checkpoint', table('', ['training step', 'answer', 'its probability'], lines));
+  return card('the answer of each checkpoint', table('', ['training step', 'answer', 'score'], lines));
 }

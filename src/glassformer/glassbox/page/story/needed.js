@@ -25,7 +25,7 @@ export function headsOfAnswer(app) {
   return known.get(trace) ?? null;
 }
 
-/** The head without which the answer is the least probable. */
+/** The head without which the score of the answer is the lowest. */
 export const neededMost = ({ heads }) => heads.reduce((one, other) => (other.fall > one.fall ? other : one));
 
 export function canCompute(trace) {

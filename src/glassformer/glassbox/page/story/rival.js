@@ -1,4 +1,4 @@
-/** Question 5: the other answer with the largest probability, and the step in which the beam left it. */
+/** Question 5: the other answer with the highest score, and the step in which the beam left it. */
 
 import { pathOf } from 'glassbox/views/beamtree.js';
 import { el } from 'glassbox/core/dom.js';
@@ -22,18 +22,18 @@ export const rival = {
     const proof = { label: 'Search: the whole tree', changes: { panel: 'search', row: found?.step ?? 0, search: 'beam' } };
     if (!found) return { words: [how, 'There was no other candidate in any step.'], picture: null, proof };
     const nodes = search.nodes.filter(({ step }) => step === found.step);
-    const [own, other] = [answers[0], found].map(({ score }) => onAxis(score));
+    const [own, other] = [answers[0], found].map(({ score }) => digits(score));
     return {
       words: [
         how,
         beams === 1 ? null : againstGreedy(app.trace.search),
         found.isWhole
-          ? `The answer, “${answers[0].text}”, has a probability of ${own}. The most probable other answer is “${found.text}”, with ${other}.`
-          : `The answer, “${answers[0].text}”, has a probability of ${own}. No other answer was finished; the most probable one that was dropped begins with “${found.text}”: ${other}.`,
+          ? `The answer, “${answers[0].text}”, has a score (log-probability) of ${own}. The best other answer is “${found.text}”, with ${other}.`
+          : `The answer, “${answers[0].text}”, has a score (log-probability) of ${own}. No other answer was finished; the best one that was dropped begins with “${found.text}”: ${other}.`,
         places(search, found.step),
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
-      picture: card(`candidates of step ${found.step}: the probability of the text so far, log scale`, ...bars(search, nodes)),
+      picture: card(`candidates of step ${found.step}: the log-probability of the text so far`, ...bars(search, nodes)),
       proof,
     };
   },
@@ -45,10 +45,10 @@ function againstGreedy({ greedy, beam }) {
   const keeps = 'Greedy search is a beam of 1: it keeps only the most probable token of each step';
   return one.text === best.text
     ? `${keeps}. Here it writes the same answer.`
-    : `${keeps}. Here it writes “${one.text}”, with a probability of ${onAxis(one.score)}: its first tokens were the most probable ones, all of it is not.`;
+    : `${keeps}. Here it writes “${one.text}”, with a score of ${digits(one.score)}: its first tokens were the most probable ones, all of it is not.`;
 }
 
-/** The finished answer of another text with the largest probability, or else the candidate that was dropped with it. */
+/** The finished answer of another text with the highest score, or else the candidate that was dropped with it. */
 function rivalOf(search) {
   const [best, ...answers] = search.answers;
   const most = (found) => found.reduce((one, other) => (one && one.score >= other.score ? one : other), null);
@@ -71,15 +71,14 @@ function places({ nodes, num_beams: beams }, at) {
 /** Where the two answers part. */
 function parting(search, { step, own, its }) {
   if (!own || !its) return `They have the same tokens up to step ${step}, where one of them ends.`;
-  const [left, right] = [own, its].map((node) => `“${visible(node.text)}” ${onAxis(node.log_prob)}`);
+  const [left, right] = [own, its].map((node) => `“${visible(node.text)}” ${probability(Math.exp(node.log_prob))}`);
   return `They part in step ${step}: there the model gives ${left} and ${right}, and everything after it is multiplied with that.`;
 }
 
-const onAxis = (sum) => probability(Math.exp(sum));
 const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).join('');
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
-/** Each power of ten is a part of the bar. */
+/** The shorter the bar, the lower the log-probability. */
 function bars(search, nodes) {
   const least = Math.floor(Math.min(-1, ...nodes.map(({ sum }) => sum / Math.LN10)));
   const bar = (node) => {
@@ -89,8 +88,8 @@ function bars(search, nodes) {
       { class: node.state, title: `${text}: sum ${digits(node.sum)}, ${node.reason}` },
       el('bdi', ends(visible(text), LONGEST)),
       el('i', { style: { '--fraction': `${(1 - node.sum / Math.LN10 / least) * 100}%` } }),
-      el('span', `${onAxis(node.sum)} ${node.state}`),
+      el('span', `${digits(node.sum)} ${node.state}`),
     );
   };
-  return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 100\u00a0%, an empty one ${onAxis(least * Math.LN10)}.`)];
+  return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 0, an empty one ${digits(least * Math.LN10)}.`)];
 }

@@ -3,7 +3,7 @@
 import { difference, kindOf, marked } from 'glassbox/model/differences.js';
 import { button, cut, el, range, row, table } from 'glassbox/core/dom.js';
 import { unlikeOf } from 'glassbox/model/warnings.js';
-import { grouped, percent } from 'glassbox/core/numbers.js';
+import { digits, grouped, percent } from 'glassbox/core/numbers.js';
 import { Stopped } from 'glassbox/core/server.js';
 import { sameSource } from 'glassbox/model/source.js';
 import { calibrated, card, quoted, stepName, tokenRow } from 'glassbox/story/parts.js';
@@ -32,12 +32,12 @@ export const wrong = {
     const right = new Map([[trace, goldOf(app)], ...(failed?.isOpen ? [[others[0], failed.target]] : [])]);
     return {
       words: [
-        `${[`The model gives this answer a probability of ${scoreOf(trace)}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(probabilityOf(trace, least))}` +
+        `${[`The model gives this answer a score (log-probability) of ${digits(scoreOf(trace))}.`, calibrated(trace)].filter(Boolean).join(' ')} Its least certain step is ${stepName(trace, least)}, with ${percent(probabilityOf(trace, least))}` +
           `${second ? `; its second choice is ${quoted(second[1])} with ${percent(second[2])}` : ''}. A probability is what the model expects: it can be sure and wrong.`,
         errorsOf(app, failed),
         strange
           ? `Wrong answers are likely where a text is unlike the training. “${textOf(strange)}” is: ${unlikeOf(strange)}. ` +
-            `The model still answers: “${strange.translation}”, with a probability of ${scoreOf(strange)}${right.get(strange) == null ? `${against(trace, strange)}. Nobody can vouch for it: whether such a text has an answer at all, the model cannot know.` : '.'}`
+            `The model still answers: “${strange.translation}”, with a score of ${digits(scoreOf(strange))}${right.get(strange) == null ? `${against(trace, strange)}. Nobody can vouch for it: whether such a text has an answer at all, the model cannot know.` : '.'}`
           : `Wrong answers are likely where a text is unlike the training. ${isComputing ? '' : traces.length > 1 ? 'None of these is.' : 'This one is not.'}`,
         isComputing ? 'Other texts are being computed …' : null,
       ],
@@ -53,11 +53,10 @@ export const wrong = {
   },
 };
 
-/** What the probability shows of a text unlike the training, beside that of the first text. */
-const against = (first, strange) => first === strange ? '' : `, against ${scoreOf(first)} for “${textOf(first)}”: ${probabilityOfAnswer(strange) > probabilityOfAnswer(first) / 2 ? 'the probability does not show it' : 'here it is smaller, which is not always so'}`;
+/** What the score shows of a text unlike the training, beside that of the first text. */
+const against = (first, strange) => first === strange ? '' : `, against ${digits(scoreOf(first))} for “${textOf(first)}”: ${scoreOf(strange) > scoreOf(first) - Math.LN2 ? 'the score does not show it' : 'here it is lower, which is not always so'}`;
 
-const probabilityOfAnswer = ({ search }) => Math.exp(search.beam.answers[0].score);
-const scoreOf = (trace) => percent(probabilityOfAnswer(trace));
+const scoreOf = ({ search }) => search.beam.answers[0].score;
 
 const textOf = ({ tokens }) => tokens.source.filter(({ kind }) => ['ordinary', 'input', 'unk'].includes(kind)).map(({ text }) => text).join('');
 
@@ -89,7 +88,7 @@ function errorsOf(app, failed) {
   const { source, target: right, answer, score } = failed;
   return (
     `${all} The surest wrong answer here: “${source}” became ` +
-    `“${answer}”, with a probability of ${percent(Math.exp(score))}. Right is “${right}” (${kindOf(difference(right, answer))}).`
+    `“${answer}”, with a score of ${digits(score)}. Right is “${right}” (${kindOf(difference(right, answer))}).`
   );
 }
 
@@ -140,7 +139,7 @@ function textAndAnswer(first, one, right) {
     return tokenRow(one.tokens[side], (i) => (marks[i] ? 'changed' : ''), height);
   });
   const isWrong = ![null, undefined, one.translation].includes(right);
-  return [row('text', source), row('answer', answer, [scoreOf(one), isWrong ? el('div', `✗ right is “${cut(right, 40)}”`) : null])];
+  return [row('text', source), row('answer', answer, [`score ${digits(scoreOf(one))}`, isWrong ? el('div', `✗ right is “${cut(right, 40)}”`) : null])];
 }
 
 /** What comes next. */

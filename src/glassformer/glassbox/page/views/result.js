@@ -3,7 +3,7 @@
 import { marked } from 'glassbox/model/differences.js';
 import { copyButton } from 'glassbox/core/copy.js';
 import { button, choices, el } from 'glassbox/core/dom.js';
-import { percent } from 'glassbox/core/numbers.js';
+import { digits } from 'glassbox/core/numbers.js';
 import { visible } from 'glassbox/model/trace.js';
 
 /** The card, with messages; null if there is nothing to say. */
@@ -72,7 +72,7 @@ function effect(app) {
         }),
         trace.translation ? null : '(empty)',
       ),
-      el('small', ` ${percent(Math.exp(answer.score))}${answer.finished ? '' : ', cut off'}`),
+      el('small', ` score ${digits(answer.score)}${answer.finished ? '' : ', cut off'}`),
     );
   return el(
     'div.effect',
