@@ -183,6 +183,9 @@ def test_every_matrix_of_the_source_is_a_difference(window: Any, case: Any, trac
             after[np.ix_(*taken)] = other.array(name)[np.ix_(*given)]
             change = np.array(found[name], float).reshape(after.shape)
             np.testing.assert_allclose(change, after - trace.array(name), atol=1e-4, err_msg=f"{text}: {name}")
+    late = dict(window.run(CHANGES, ["head decoder.1.cross 1 off"]))
+    assert any(late["logits"])
+    assert not any(any(late[name]) for name in late if name.startswith(("source", "encoder", "decoder.0")))
     compare(window, "abe")
     window.press("compare-difference")
     window.panel("embedding")
@@ -272,6 +275,11 @@ def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any,
     assert "both texts give" in window.text("[aria-label='two texts']")
     window.panel("tokens")
     assert window.page.locator("[aria-label='source'] .wrong").count() == 5
+    window.open(explain(case.model, "אבגדה", weights=True, num_beams=3), "story")
+    isolated = "\u2068אבגדה\u2069"  # so that it does not reorder what is around it
+    assert window.text(".figure1 h3") == f"Figure 1 · source → target: {isolated}"
+    window.press("question-1")
+    assert f"The text “{isolated}” is" in window.text(".story-words")
 
 
 def test_without_a_tokenizer_for_texts_one_token_is_another(window: Any, trace: Trace) -> None:

@@ -11,7 +11,8 @@ from glassformer.glassbox.schema import Trace
 
 pytestmark = pytest.mark.browser
 
-# What a control hides of another one, what is cut without "…", and what leaves the window
+# What a control hides of another one, what is cut without "…", what leaves the window, and names in figure 1 that are
+# too small or crossed by a line
 FAULTS = """
 const shown = (each) => each.checkVisibility() && each.getClientRects().length;
 const box = (each) => each.getBoundingClientRect();
@@ -38,6 +39,23 @@ for (const each of document.querySelectorAll('h1, h2, h3, p, dt, dd, li, th, td,
   if (isCut && ['hidden', 'clip'].includes(style.overflowX) && style.textOverflow !== 'ellipsis')
     found.push(`cut: ${each.tagName}.${each.className} ${each.textContent.slice(0, 40)}`);
 }
+const inPaper = (selector) => [...document.querySelectorAll(`.paper ${selector}`)]
+  .filter((each) => each.checkVisibility({ opacityProperty: true, visibilityProperty: true }));
+for (const text of inPaper('text')) {
+  const { a, b } = text.getScreenCTM();
+  const size = parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+  if (size < 8.9) found.push(`small: ${text.textContent}, ${size} px`);
+}
+const names = inPaper(':is(.stack, .band text, .odds text)').filter((each) => !each.closest('.small')).map(box);
+for (const line of inPaper('.strand')) {
+  for (let at = 0; at < line.getTotalLength(); at += 4) {
+    const { x, y } = line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
+    if (names.some(({ left, right, top, bottom }) => x > left && x < right && y > top && y < bottom))
+      found.push(`crossed by ${line.dataset.line}`);
+  }
+}
+const isLow = document.documentElement.scrollHeight > innerHeight + 1 && innerHeight > 700;
+if (isLow && document.body.matches('.opening')) found.push('the first screen is taller than the window');
 return [...new Set(found)];
 """
 

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.browser
 
 N_QUESTIONS = 8
 SVG = "{http://www.w3.org/2000/svg}"
+OF_NO_TEXT = ("whatif", "space", "training", "errors")
 READY = ".story-words:not(:has-text('being computed'))"
 SHOWN = "[...document.querySelectorAll('.paper .strip.on, .paper .token.on, .paper .cable.on')].length"
 SCRUB = """const slide = document.querySelector('[data-key=scrub]');
@@ -351,6 +352,10 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     answer = "".join(token.text for token in expected.tokens.target_out).replace(" ", "␣")
     window.page.wait_for_function(f"() => {ANSWER} === {json.dumps(answer)}")
     assert window.run("return document.activeElement.value") == "abcdega"
+    window.page.keyboard.press("Escape")
+    window.page.keyboard.press("ArrowRight")
+    assert window.text(".story h2") == "From text to rows"
+    window.page.keyboard.press("ArrowLeft")
     window.page.fill("[data-key='live-0']", " ")
     window.page.wait_for_selector(".live .wrong:has-text('the text is empty')")
     assert "abcdega" in window.text("dl.answer")  # what was answered last is still shown
@@ -416,7 +421,11 @@ def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: T
         trained.training.checkpoints, (trained.translation, "hi", trained.translation), strict=True)]  # fmt: skip
     training = replace(trained.training, checkpoints=answers)
     plain = replace(trained, target=None, tokens=replace(trained.tokens, gold=None, gold_in=None), training=training)
+    assert "its weights are" not in words(window)
+    metrics = {**plain.provenance.metrics, "chosen": "the mean of the last 3 validations"}
+    plain = replace(plain, provenance=replace(plain.provenance, metrics=metrics))
     window.open(plain, "story?question=6")
+    assert "none of them: its weights are the mean of the last 3 validations." in words(window)
     assert "It is right from the first checkpoint on, wrong after 50 (“hi”), and right again after 100." in words(
         window
     )
@@ -652,4 +661,9 @@ def test_with_a_difference_every_panel_shows_it_or_says_which_text_it_shows(wind
         stages = window.all("#panel .stage:has(.matrix) h2", "each.textContent")
         assert all(title.endswith("after − before") for title in stages), name
         expected = "The matrices have after − before." if stages else "This panel shows the text before the edits."
-        assert expected in window.text("#panel .compared"), name
+        said = window.all("#panel .compared", "each.textContent")
+        assert [text.startswith(expected) for text in said] == [True] * (name not in OF_NO_TEXT), name
+    window.panel("attention")
+    assert window.page.locator("#panel .product").count() == 0
+    window.page.click("#panel td[data-cell]")
+    assert "before the edits" in window.text("#inspector .part")

@@ -11,6 +11,7 @@ from glassformer.glassbox.run_records import Errors, WrongAnswer
 from glassformer.glassbox.schema import Trace
 from tests.glassbox.page.conftest import compare
 from tests.glassbox.page.test_sizes import FAULTS
+from tests.glassbox.page.test_story import SCRUB
 
 pytestmark = pytest.mark.browser
 axe = pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -44,6 +45,8 @@ WIDER = "return document.documentElement.scrollWidth - innerWidth"
         ("dark", "reduce", 640, 400),  # 1280 with a zoom of 200 %
         ("light", "reduce", 768, 1024),
         ("dark", "no-preference", 1280, 800),
+        ("light", "reduce", 1920, 1080),
+        ("dark", "reduce", 2560, 1440),
         ("light", "reduce", 3840, 2160),
     ],
 )
@@ -54,7 +57,8 @@ def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
     page.emulate_media(color_scheme=light, reduced_motion=motion)
     page.set_viewport_size({"width": width, "height": height})
     wrong = [WrongAnswer("abc", "hij", answer, -1.0) for answer in ("hj", "hkj", "ijk")]
-    window.open(replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong)), "story")
+    trace = replace(trained, heads=measured.heads, errors=Errors(90, 3, wrong))
+    window.open(trace, "story")
     page.evaluate(axe.Axe().axe_script)
     found: dict[str, list[str]] = {}
 
@@ -81,6 +85,10 @@ def test_every_screen_and_panel_is_reached_with_keys_fits_and_is_accessible(
         page.keyboard.press("]")
         page.wait_for_function("(title) => document.querySelector('h1')?.innerText === title", arg=title)
         look(name)
+    window.open(trace, "story")
+    for row in range(len(trace.tokens.target_out)):
+        window.run(SCRUB, row)
+        found[f"step {row}"] = window.run(FAULTS)
     assert {name: one for name, one in found.items() if one} == {}
 
 

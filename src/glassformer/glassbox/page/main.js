@@ -15,7 +15,7 @@ async function start() {
   const server = inlined ? null : new Server();
   const wait = (text) => {
     part('bar').lastElementChild.replaceChildren(textField('waiting', { value: readable(text), disabled: true, 'aria-label': 'text' }));
-    part('panel').firstElementChild.replaceChildren(...computing(text), ' ', stopButton(server));
+    part('panel').firstElementChild.replaceChildren(computing(text), ' ', stopButton(server));
   };
   show(inlined ? JSON.parse(inlined.textContent) : await server.first(read(), wait), server);
 }

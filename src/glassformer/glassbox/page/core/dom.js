@@ -40,7 +40,10 @@ export const shown = (children) =>
 
 const node = (child) => (child instanceof Node ? child : document.createTextNode(String(child)));
 
-/** A token, isolated so that right-to-left text does not reorder the text around it. */
+export const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+/** A text, isolated so that one from right to left does not reorder the text around it; and a token as an element. */
+export const isolated = (text) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);
 export const bdi = (text, kind = '') => el('bdi.token', { class: kind, title: text }, text);
 
 export function button(label, onClick, options = {}) {

@@ -39,7 +39,7 @@ export const offset = (shape, index) => index.reduce((at, i, axis) => at * shape
 export const at = (x, index) => x.numbers[offset(x.shape, index)];
 
 /**
- * after − before, NaN where an index has no counterpart; null where the lengths differ otherwise.
+ * after − before, NaN where an index has no counterpart, 0 where it is at most 1e-5 of the largest number (rounding); null where the lengths differ otherwise.
  * @param {(axis: string) => number[]|null} counterparts  the index of `after` for each of `before`; null: the same
  */
 export function changeBetween(before, after, counterparts) {
@@ -49,8 +49,9 @@ export function changeBetween(before, after, counterparts) {
     const index = before.shape.map((length, axis) => Math.floor(i / sizeOf(before.shape.slice(axis + 1))) % length);
     return offset(after.shape, index.map((one, axis) => (found[axis] ? (found[axis][one] ?? NaN) : one)));
   };
-  const isSame = before.shape.join() === after.shape.join();
-  return { ...before, numbers: before.numbers.map((number, i) => after.numbers[isSame ? i : inAfter(i)] - number) };
+  const [isSame, least] = [before.shape.join() === after.shape.join(), 1e-5 * scaleOf(before)];
+  const rounded = (change) => (Math.abs(change) <= least ? 0 : change);
+  return { ...before, numbers: before.numbers.map((number, i) => rounded(after.numbers[isSame ? i : inAfter(i)] - number)) };
 }
 
 /** One head `[rows, columns]` of `[head, rows, columns]`; a tensor without heads is returned unchanged. */

@@ -5,7 +5,7 @@
  * and the source token.
  */
 
-import { el } from 'glassbox/core/dom.js';
+import { isolated } from 'glassbox/core/dom.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const AXES = {
@@ -28,20 +28,13 @@ export const axisName = (axis) => AXES[axis] ?? 'feature';
 /** The same above a matrix, where an axis of keys is told from one of queries. */
 export const axisTitle = (axis) => (axis.endsWith('_key') ? `${axisName(axis)} (keys)` : axisName(axis));
 
-/** The pieces of a place: names with their indices, and the tokens at them, of which `wrap` makes what is wanted. */
-const pieces = (trace, axes, index, wrap) =>
-  axes.flatMap((axis, i) => {
-    const { labels = [], predicted } = trace.axes[axis] ?? {};
-    const tokens = index[i] < labels.length ? [labels[index[i]], ...(predicted ? [predicted[index[i]]] : [])] : [];
-    const named = tokens.flatMap((token, at) => [at ? ' → ' : ': ', wrap(`'${visible(token)}'`)]);
-    return [i ? ' · ' : '', axis === 'head' ? headTitle(index[i]) : `${axisName(axis)} ${index[i]}`, ...named];
-  });
-
-/** A place as text. */
-export const place = (trace, axes, index) => pieces(trace, axes, index, String).join('');
-
-/** A place as elements, where tokens do not reorder the text around them. */
-export const placeParts = (trace, axes, index) => pieces(trace, axes, index, (token) => el('bdi.token', token));
+/** A place as text: names with their indices, and the tokens at them. */
+export const place = (trace, axes, index) =>
+  axes.map((axis, i) => {
+    const { labels, predicted } = trace.axes[axis] ?? {};
+    const named = [labels, predicted].flatMap((tokens) => (index[i] < tokens?.length ? `'${isolated(visible(tokens[index[i]]))}'` : [])).join(' → ');
+    return `${axis === 'head' ? headTitle(index[i]) : `${axisName(axis)} ${index[i]}`}${named && `: ${named}`}`;
+  }).join(' · ');
 
 export const SUBLAYERS = { self: 'self-attention', cross: 'cross-attention', feed_forward: 'feed-forward' };
 const PARTS = {

@@ -6,6 +6,7 @@
  */
 
 import { logSumExp, recompute } from 'glassbox/model/interpreter.js';
+import { isolated } from 'glassbox/core/dom.js';
 import { readTensor, rowOf } from 'glassbox/core/numbers.js';
 import { specialIds } from 'glassbox/model/source.js';
 import { Tokenizer } from 'glassbox/tokenizer/text.js';
@@ -100,7 +101,7 @@ export class Trace {
   label(axis, index) {
     const { labels = [], predicted } = this.axes[axis] ?? {};
     if (index >= labels.length) return '';
-    return predicted ? `${visible(labels[index])} → ${visible(predicted[index])}` : visible(labels[index]);
+    return predicted ? `${isolated(visible(labels[index]))} → ${isolated(visible(predicted[index]))}` : visible(labels[index]);
   }
 
   /** @returns {Verdict} */

@@ -28,7 +28,7 @@ function steps(app) {
   };
   const plain = { row: shown.row, isOneRow: options.isOneRow };
   const drawn = (kind) => {
-    const step = app.trace.stepOf.get(tensor(kind));
+    const step = app.state.compare === 'difference' ? null : app.trace.stepOf.get(tensor(kind)); // a difference is no product
     return step ? product(app, step, head, app.width) : null;
   };
   return [

@@ -28,7 +28,7 @@ export class App {
     this.typed = null; // another text in a field, or inputs, before it is the one that is shown
     this.problem = '';
     this.notice = '';
-    this.busy = ''; // what is computed now: words, or a list of words and elements
+    this.busy = ''; // what is computed now
     this.canStop = false;
     this.home = null; // a link to the page around this one
     this.complete = (trace) => trace; // with what that page knows besides

@@ -14,7 +14,7 @@ const KEYS = [
   ['w n f', 'words, numbers, formula'],
   ['d', 'light or dark theme'],
   ['e', 'another text'],
-  ['Esc', 'close the inspector, an opened band or this list'],
+  ['Esc', 'close the inspector, an opened band or this list; leave a text field'],
 ];
 
 /** Show the list of shortcuts; its focus stays inside until it is closed. */
@@ -59,7 +59,7 @@ export function listenToKeys(app, panels) {
   };
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest('input:not([type=range], [type=checkbox]), select, textarea, dialog')) return;
+    if (event.target.closest('input:not([type=range], [type=checkbox]), select, textarea, dialog')) return void (event.key === 'Escape' && event.target.blur());
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const action = by ? arrows(by, event.target) : actions[event.key];
     if (!action || (event.key === 'Escape' && !app.state.tensor && !app.state.band)) return;

@@ -21,6 +21,7 @@ const SCROLLED = [
   ['#steps .track', '[aria-current]'],
   ['#panel .tree', '[aria-current]'],
 ]; // boxes, and what is current in the first of them that has it
+const OF_NO_TEXT = ['whatif', 'space', 'training', 'errors']; // panels of the model, or of both texts
 const printed = matchMedia('print');
 
 const part = (id) => document.getElementById(id);
@@ -111,7 +112,7 @@ function panel(app) {
   const drawn = shown([draw(app)]);
   const isChange = drawn.some((each) => each.querySelector?.('.matrix') ?? false);
   const words = isChange ? 'The matrices have after − before. Everything else here is of the text before the edits.' : 'This panel shows the text before the edits.';
-  return [el('h1', title), app.state.compare === 'difference' ? el('p.hint.compared', words) : null, drawn];
+  return [el('h1', title), app.state.compare === 'difference' && !OF_NO_TEXT.includes(app.state.panel) ? el('p.hint.compared', words) : null, drawn];
 }
 
 /** The width of the panel, or of one of its columns on a wide screen, with the padding of the panel. */

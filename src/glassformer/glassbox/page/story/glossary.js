@@ -1,6 +1,6 @@
 /** The terms of the field, each with its meaning one press away. */
 
-import { el } from 'glassbox/core/dom.js';
+import { el, isolated } from 'glassbox/core/dom.js';
 
 /** A term, as a pattern where it has several forms -> its meaning. `nameOf` makes the term of the pattern. “weights” is none: of a model they are its numbers. */
 const TERMS = {
@@ -47,6 +47,7 @@ export function worded(words, used) {
   if (typeof words !== 'string') return Array.isArray(words) ? words.map((part) => worded(part, used)) : words;
   const parts = [];
   let from = 0;
+  words = words.replaceAll(/“([^”]*)”/g, (_, quoted) => `“${isolated(quoted)}”`);
   for (const found of words.matchAll(ANY)) {
     const term = found[2] && Object.keys(TERMS).find((pattern) => new RegExp(`^(${pattern})$`, 'i').test(found[2]));
     if (!term || used.has(term)) continue;

@@ -6,7 +6,7 @@ import { headsOf } from 'glassbox/model/headkinds.js';
 import { headTitle, titleOf } from 'glassbox/model/labels.js';
 import { indexOfLargest, percent, probability, rowOf } from 'glassbox/core/numbers.js';
 import { canCompute, headsOfAnswer, neededMost } from 'glassbox/story/needed.js';
-import { headTile, quoted } from 'glassbox/story/parts.js';
+import { headTile, quoted, roomOf } from 'glassbox/story/parts.js';
 import { crossHere } from 'glassbox/story/thread.js';
 
 const PLACES = {
@@ -38,7 +38,7 @@ export const heads = {
       ],
       picture: el(
         'div.story-pictures',
-        found.map((one) => headTile(app, `${headTitle(one.head)} of ${titleOf(trace, one.name)}, step ${one.row} framed`, one)),
+        found.map((one) => headTile(app, `${headTitle(one.head)} of ${titleOf(trace, one.name)}, step ${one.row} framed`, { ...one, room: roomOf(app) / (roomOf(app) < app.width ? found.length : 1) - 10 })),
       ),
       proof: { label: 'Heads: all of them, with switches', changes: { panel: 'heads' } },
     };

@@ -26,6 +26,7 @@ export const learning = {
           `Each row below is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, rightOf(base, checkpoints)),
+        base.provenance.metrics.chosen?.startsWith('the mean') && `The model of this page is none of them: its weights are ${base.provenance.metrics.chosen}.`,
         checkpoints.some(({ score }, i) => score < checkpoints[i - 1]?.score) && 'The score falls between two of them: a training step is for the rows of its batch, not for this text.',
       ],
       picture: checkpointsTable(base, checkpoints),

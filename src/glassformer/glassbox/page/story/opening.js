@@ -21,7 +21,7 @@ export const opening = {
     const { trace } = app;
     const warnings = [...Object.values(warningsOf(trace)).flat(), wrongOf(app)].filter(Boolean); // the header, which has them, is not in sight
     const used = new Set();
-    const scene = sceneOf(app, warnings.length);
+    const scene = sceneOf(app, warnings.length + (app.state.compare === 'difference'));
     const why = el(
       'details.why',
       { open: app.isWhyOpen, on: { toggle: () => (app.isWhyOpen = why.open) } },

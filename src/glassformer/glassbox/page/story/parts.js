@@ -1,6 +1,6 @@
 /** What the screens of the story show things with: tokens in boxes, rows of numbers, the weights of a head, and names for people. */
 
-import { el, sentence } from 'glassbox/core/dom.js';
+import { el, isolated, sentence } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
 import { heatmap } from 'glassbox/views/heatmap.js';
 import { headOf, percent, scaleOf, shortDigits } from 'glassbox/core/numbers.js';
@@ -8,7 +8,7 @@ import { visible } from 'glassbox/model/trace.js';
 
 const WIDEST = 928; // pixels of the card
 const SHOWN = 8; // numbers of a row
-const [CELL, TILE, SMALLEST, AROUND] = [22, 300, 13, 130]; // pixels of a cell, of the longest side of a tile, of a cell with a label, of the labels
+const [CELL, TILE, SMALLEST, AROUND] = [[22, 44], [300, 640], 13, 130]; // pixels: height and width of a cell, and of a tile, at most; of a cell with a label; of the labels
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
 export const calibrated = ({ confidence }) =>
@@ -36,7 +36,7 @@ export function strip(numbers) {
 }
 
 /** "“4”", of a token, where a space has a sign; in texts it has none, so that lines can end there. */
-export const quoted = (token) => `“${visible(token.text ?? token)}”`;
+export const quoted = (token) => `“${isolated(visible(token.text ?? token))}”`;
 
 /** What is written before a step: "“July 20, 19”". */
 export const sofar = (trace, row) =>
@@ -50,11 +50,11 @@ export const stepName = ({ tokens: { target_in: inputs, target_out: outputs } },
 export const masked = (last, row) => (row === last ? 'no step, this is the last one' : `step${last === row + 1 ? ' ' : `s ${row + 1} to `}${last}`);
 
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
-export function headTile(app, title, { name, head, row }) {
+export function headTile(app, title, { name, head, row, room = roomOf(app) }) {
   const weights = headOf(app.trace.get(`${name}.weights`), head);
-  const cell = Math.min(CELL, Math.min(TILE, roomOf(app) - AROUND) / Math.max(...weights.shape));
+  const cell = weights.shape.map((length, axis) => Math.min(CELL[axis], Math.min(TILE[axis], room - AROUND) / length));
   const [down, across] = weights.axes.map((axis) => app.trace.axes[axis]);
   const [rows, columns] = [down.predicted ?? down.labels, across.labels].map((labels) => labels.map(visible));
   const names = { down: down.predicted ? 'writes' : 'token', across: name.endsWith('cross') ? 'source tokens (keys)' : 'keys' };
-  return heatmap(title, weights, { ...names, ...(cell < SMALLEST ? {} : { rows, columns }), cell: [cell, cell], scale: 1, row });
+  return heatmap(title, weights, { ...names, ...(Math.min(...cell) < SMALLEST ? {} : { rows, columns }), cell, scale: 1, row });
 }

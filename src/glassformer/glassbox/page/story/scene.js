@@ -1,7 +1,7 @@
 /** Figure 1 on the first screen: it plays, it shows a step as a still, a band opens in it, and it is saved. */
 
 import { marked } from 'glassbox/model/differences.js';
-import { button, cut, el, pressed, range, slider } from 'glassbox/core/dom.js';
+import { button, cut, el, isolated, pressed, range, slider } from 'glassbox/core/dom.js';
 import { indexOfLargest, rowOf } from 'glassbox/core/numbers.js';
 import { meanWeights, stagesOf } from 'glassbox/model/stream.js';
 import { quoted } from 'glassbox/story/parts.js';
@@ -13,7 +13,7 @@ import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
 const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
-const [REST, REST_NARROW, LEAST, WARNING] = [262, 326, 344, 24]; // pixels: what is around the figure, its smallest height, and a line of words
+const [REST, REST_NARROW, LEAST, WARNING] = [226, 250, 344, 24]; // pixels: what is below the panel's top besides the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
 
@@ -109,11 +109,11 @@ class Scene {
   }
 }
 
-/** The scene of what is shown now; of another text it begins to play. @param {number} nWarnings  lines below it */
+/** The scene of what is shown now; of another text it begins to play. @param {number} nWarnings  lines around it */
 export function sceneOf(app, nWarnings) {
   const width = app.width + MARGIN;
-  const screen = innerHeight / (Number(getComputedStyle(document.documentElement).zoom) || 1);
-  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST) - nWarnings * WARNING);
+  const screen = innerHeight / (Number(getComputedStyle(document.documentElement).zoom) || 1) - document.getElementById('panel').offsetTop;
+  const height = Math.max(LEAST, screen - (width < 1000 ? REST_NARROW : REST) - nWarnings * WARNING * (width < 720 ? 2 : 1));
   const known = scenes.get(app);
   if (known?.trace === app.trace && known.width === width && known.height === height) {
     if (known.row !== app.row) known.still(app.row);
@@ -148,7 +148,7 @@ function saidIn(trace, row) {
 
 /** What the figure is: the columns of the model, and the text. */
 const headingOf = ({ provenance: { columns }, text }) =>
-  `Figure 1 · ${(columns ?? ['text', 'answer']).join(' → ').replace(/ \(column \d+\)/g, '').replace(/ → (?=.* → )/g, ' + ')}: ${cut(text, 36)}`;
+  `Figure 1 · ${(columns ?? ['text', 'answer']).join(' → ').replace(/ \(column \d+\)/g, '').replace(/ → (?=.* → )/g, ' + ')}: ${text.split(' · ').map((part) => isolated(cut(part, 36))).join(' · ')}`;
 
 /** What is drawn, for those who do not see it. */
 function inWords(trace) {

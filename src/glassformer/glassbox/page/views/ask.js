@@ -1,6 +1,6 @@
 /** The form above the tabs: another text, its target, the beam width. */
 
-import { cut, el, form, textField } from 'glassbox/core/dom.js';
+import { cut, el, form, isolated, textField } from 'glassbox/core/dom.js';
 import { cannotOpen, limitsOf, traceOf } from 'glassbox/views/typing.js';
 
 /** Why there is no form for another text, or '' if there is one. */
@@ -64,11 +64,7 @@ export function inputField({ name, kind, cut, symbols }, value, more = {}) {
 export const readable = (text) => (typeof text === 'string' ? text : Object.values(text).join(', '));
 
 /** What is computed for a text, or for several inputs, in words. */
-export const computing = (text) => [
-  'Computing every number behind the answer to “',
-  el('bdi', cut(readable(text), 60)),
-  '” …',
-];
+export const computing = (text) => `Computing every number behind the answer to “${isolated(cut(readable(text), 60))}” …`;
 
 const field = (label, name, value, attributes = {}) =>
   el('label.field', el('span', label), textField(`ask-${name}`, { name, value, ...attributes }));

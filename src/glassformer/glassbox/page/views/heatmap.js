@@ -1,6 +1,6 @@
 /** A matrix as a picture with labels and a legend. The pointer and the arrow keys read its numbers. */
 
-import { ARROWS, cut, el, image, sentence, svg, wide } from 'glassbox/core/dom.js';
+import { ARROWS, cut, el, image, isolated, sentence, svg, wide } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
 import { colors, heat, isThinned } from 'glassbox/views/heat.js';
 import { lightOf } from 'glassbox/views/hover.js';
@@ -68,7 +68,7 @@ export function heatmap(title, x, options) {
     spot.setAttribute('x', left + column * step[1] - (Math.max(4, step[1]) - step[1]) / 2);
     spot.setAttribute('y', top + row * step[0] - (Math.max(4, step[0]) - step[0]) / 2);
     spot.setAttribute('visibility', 'visible');
-    const [ofRow, ofColumn] = [options.rows?.[row] ?? row, options.columns?.[column] ?? column];
+    const [ofRow, ofColumn] = [options.rows?.[row] ?? row, options.columns?.[column] ?? column].map(isolated);
     reading.textContent = `${`${down} ${ofRow}, ${across} ${ofColumn}`.trim()}: ${digits(at(x, [row, column]))}`;
     picture.dataset.at = `${row},${column}`;
   };

@@ -4,7 +4,7 @@
  */
 
 import { button, el, section } from 'glassbox/core/dom.js';
-import { headTitle, placeParts, tensorTitle } from 'glassbox/model/labels.js';
+import { headTitle, place, tensorTitle } from 'glassbox/model/labels.js';
 import { formula } from 'glassbox/core/mathml.js';
 import { matrix, size } from 'glassbox/views/matrix.js';
 import { at, digits, headOf, shapeText, sizeOf, statistics } from 'glassbox/core/numbers.js';
@@ -21,7 +21,7 @@ export function inspector(app) {
   return [
     button('✕', () => close(app), { class: 'close', 'aria-label': 'close the inspector', data: { key: 'close' } }),
     el('h2', step?.title ?? title),
-    el('p.part', parts.join(' · '), ' ', step ? badge(app.trace, name) : ''),
+    el('p.part', parts.concat(app.state.compare === 'difference' ? 'before the edits' : []).join(' · '), ' ', step ? badge(app.trace, name) : ''),
     cell && sizeOf(x.shape) ? cellPart(app, name, x, step, cell) : null,
     elsewhere(app, name, cell),
     step ? stepPart(app, step) : null,
@@ -35,7 +35,7 @@ function cellPart(app, name, x, step, cell) {
   return section(
     'the cell',
     '',
-    el('p.where', placeParts(app.trace, x.axes, cell)),
+    el('p.where', place(app.trace, x.axes, cell)),
     el('output.value', { data: { value: String(at(x, cell)) } }, digits(at(x, cell))),
     step && x.axes[0] === 'head' ? product(app, step, cell[0], 270) : null,
     step

@@ -1,13 +1,13 @@
 /** Where the parts of figure 1 are: the encoder on the left, the decoder on the right; on a narrow page the decoder above. */
 
-import { cut, range } from 'glassbox/core/dom.js';
+import { cut, range, RIGHT_TO_LEFT } from 'glassbox/core/dom.js';
 import { visible } from 'glassbox/model/trace.js';
 
 const LETTER = 0.61; // of the size of a letter: its width
 const [SIZES, SMALL, SMALLEST, LONGEST] = [[27, 25, 23, 21, 19, 17, 15, 13], [13, 12, 11, 10, 9], 13, 14];
-const [WIDEST, TALLEST, MARK] = [48, 110, 0.46]; // pixels of a column, and of a stage; the size of "<bos>" in that of the other tokens
+const [WIDEST, TALLEST, NAMES] = [48, 110, 11]; // pixels of a column, of a stage, and of the names beside narrow stacks
+const [MARK, LEAST_MARK] = [0.46, 9]; // the size of "<bos>" in that of the other tokens, and pixels
 const NEIGHBORS = 2; // of the current column, in sight on each side
-const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
 
 /**
  * @typedef {{columns: number[], from: number, to: number, isShown: (i: number) => boolean, isInside: (i: number) => boolean, x: (i: number) => number, width: (i: number) => number,
@@ -16,14 +16,16 @@ const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Sc
  */
 
 const isMark = ({ kind }) => kind !== 'ordinary';
+const sizeOf = (isMark, size) => (isMark ? Math.max(LEAST_MARK, size * MARK) : size);
 
 /** The texts of the columns of a stack, and how wide they are in a size. The answer shares the columns of the decoder input. */
 function columnsOf(rows) {
   const texts = rows.map((tokens) => tokens.map(({ text }) => cut(visible(text), LONGEST)));
-  const length = (which, i) => texts[which][i].length * (isMark(rows[which][i]) ? MARK : 1);
-  const lengths = rows[0].map((_, i) => Math.max(...rows.map((_row, which) => length(which, i))));
+  const marks = rows.map((tokens) => tokens.map(isMark));
+  const long = (which, i, size) => sizeOf(marks[which][i], size) * (texts[which][i].length * LETTER + 0.34);
+  const wide = (i, size) => Math.max(size * 1.05, ...rows.map((_row, which) => long(which, i, size)));
   const isRtl = rows.flat().filter(({ text }) => RIGHT_TO_LEFT.test(text)).length > rows.flat().length / 3;
-  return { texts, isRtl, marks: rows.map((tokens) => tokens.map(isMark)), widths: (size, gap) => lengths.map((letters) => Math.max(letters * size * LETTER + size * 0.34, size * 1.05) + gap) };
+  return { texts, isRtl, marks, widths: (size, gap) => rows[0].map((_, i) => wide(i, size) + gap) };
 }
 
 const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
@@ -52,11 +54,10 @@ function stack({ texts, isRtl, marks }, widths, room, current, size, place) {
   const isShown = (i) => i >= from && i < to;
   const isInside = (i) => i >= from + (from && NEIGHBORS) && i < to - (to < widths.length && NEIGHBORS);
   const width = (i) => widths[i] * stretch;
-  const along = (i) => (i < from ? -10 : i >= to ? whole + 10 : starts[i - from] + width(i) / 2);
+  const along = (i) => (i < from ? -4 : i >= to ? whole + 4 : starts[i - from] + width(i) / 2);
   const x = (i) => left + (isRtl ? whole - along(i) : along(i));
   const y = (stage) => place.bottom - ((place.bottom - place.top) * stage) / place.stages;
-  const sizeOf = (i, which = 0) => size * (marks[which][i] ? MARK : 1);
-  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isInside, isRtl, sizeOf, texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
+  return { columns: range(to - from).map((i) => i + from), from, to, x, y, width, isShown, isInside, isRtl, sizeOf: (i, which = 0) => sizeOf(marks[which][i], size), texts, left, right: left + whole, top: place.top, bottom: place.bottom, stages: place.stages };
 }
 
 /**
@@ -74,8 +75,8 @@ export function layOut(trace, { width, height: most, row, column, isMap = false,
   const [left, right] = [columnsOf([source]), columnsOf([inputs, outputs])];
   const gapOf = (size) => (isMap ? 0 : isNarrow ? 2 : size < 16 ? 3 : 5);
   const margin = isMap ? 5 : isNarrow ? 6 : width < 1000 ? 16 : 158;
-  const bus = isNarrow ? lanes + 8 : lanes + 50;
-  const room = width - 2 * margin - bus;
+  const bus = isNarrow ? lanes + 5 : lanes + 50;
+  const room = width - 2 * margin - bus - (isNarrow && !isMap ? NAMES : 0);
   const fits = (size) => {
     const [one, other] = [left, right].map((each) => sum(each.widths(size, gapOf(size))));
     return isNarrow ? Math.max(one, other) <= room : one + other <= room;

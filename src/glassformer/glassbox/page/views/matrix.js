@@ -173,7 +173,7 @@ const isZero = (text) => Number(text.replace('−', '-')) === 0;
 
 /** What the colors mean; in the depth Words, what the squares mean. */
 const legend = (view) =>
-  colors(
+  view.x.numbers.some(Boolean) && colors(
     view.x,
     fullColor(view),
     view.app.state.depth === 'words' ? 'area: absolute value; hollow: below 0' : null,

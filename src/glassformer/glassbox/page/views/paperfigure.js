@@ -43,13 +43,13 @@ export class PaperFigure {
     this.element = svg(
       'svg.paper',
       { viewBox: `0 0 ${width} ${height}`, width, height, role: 'group', 'aria-label': label, class: isMap ? 'narrow small' : isNarrow ? 'narrow' : '' },
-      isMap ? [draw(this.stems), this.places()] : null,
-      draw(this.bands),
-      isMap ? null : draw(this.stems),
+      isMap ? this.places() : draw(this.bands),
+      draw(this.stems),
       this.linesOfEncoder(),
       draw(this.strips),
       this.tokens(),
       this.step,
+      isMap ? draw(this.bands) : null, // with their names in them, which no line crosses
     );
   }
 
@@ -82,9 +82,9 @@ export class PaperFigure {
     return [(y(stage) + y(stage + 1)) / 2, y(0) - y(1) - 2 * this.half[side] - (this.layout.isNarrow ? 2 : 6)];
   }
 
-  bands(side, { left, right, y: at }) {
+  bands(side, { left, right, top, bottom }) {
     const { isMap, isNarrow } = this.layout;
-    const isDense = isMap || at(0) - at(1) < 40;
+    const isDense = isMap || SIDES.some((each) => this.layout[each].y(0) - this.layout[each].y(1) < 40);
     const [x, anchor] = isMap ? [left + 2, 'start'] : side === 'encoder' ? [left - 14, 'end'] : [right + 14, 'start'];
     const isLit = (stage) => (side === 'encoder' ? ({ lit, row }) => (row < 0 && lit === stage + 1 ? 'now' : '') : ({ level }) => (level === stage + 1 ? 'now' : ''));
     const band = ({ part }, stage) => {
@@ -99,8 +99,9 @@ export class PaperFigure {
       const group = svg('g.band', { role: 'button', tabindex: 0, 'aria-label': `${side} ${of}, ${SUBLAYERS[kind]}: open`, ...key }, rect, labels, svg('title', titleOf(this.trace, part)));
       return this.part(group, isLit(stage));
     };
-    const name = isNarrow ? [right - 2, side === 'encoder' ? this.from - 16 : this.below(this.layout.decoder) + this.layout.line / 2 + 13, side, 'end'] : [x, this.answerAt + 5, side, anchor];
-    return svg('g', isMap ? null : text(...name, { class: 'stack' }), this.stages[side].slice(1).map(band));
+    const beside = [right + 14, (top + bottom) / 2]; // where no line is
+    const name = isNarrow ? text(...beside, side, 'middle', { class: 'stack', transform: `rotate(-90 ${beside})` }) : text(x, this.answerAt + 5, side, anchor, { class: 'stack' });
+    return svg('g', isMap ? null : name, this.stages[side].slice(1).map(band));
   }
 
   /** What the map opens besides the bands: the tokens, the embedding, each norm, the logits and the answer. */
@@ -288,8 +289,8 @@ export class PaperFigure {
 
   /** Q, K or V in its color. */
   letter(kind, x, y) {
-    const r = this.layout.isNarrow ? 5 : 8;
-    return svg('g', { class: `letter ${kind}` }, svg('circle', { cx: x, cy: y, r }), text(x, y + r * 0.44, kind.toUpperCase(), 'middle', { style: { 'font-size': `${r * 1.25}px` } }));
+    const r = this.layout.isNarrow ? 7 : 8;
+    return svg('g', { class: `letter ${kind}` }, svg('circle', { cx: x, cy: y, r }), text(x, y + r * 0.44, kind.toUpperCase(), 'middle', { style: { 'font-size': `${r * 1.3}px` } }));
   }
 
   /** The feed-forward network of a column: wide in the middle. */
@@ -320,7 +321,7 @@ export class PaperFigure {
     const [count, wide, after] = isMap ? [1, 54, 52] : isNarrow ? [2, 54, 52] : [3, 96, 64];
     const top = this.trace.predictions.logits[row].top.slice(0, count);
     const names = top.map(([, each]) => visible(each).slice(0, 12));
-    const left = Math.max(12 + 8 * Math.max(...names.map(({ length }) => length)), Math.min(decoder.x(row) - wide / 2, width - wide - after));
+    const left = Math.max((isNarrow ? 12 : decoder.left) + 8 * Math.max(...names.map(({ length }) => length)), Math.min(decoder.x(row) - wide / 2, width - wide - after));
     const [above, each] = [this.answerAt - line / 2 - odds - 8, odds / count];
     const bars = top.map(([id, , p], i) => {
       const [y, long] = [above + (i + 0.5) * each, Math.max(1.5, wide * p)];
