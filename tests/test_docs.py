@@ -100,7 +100,9 @@ AFTER_DEMO = ["README.md", "docs/quick-start.md"]
 PAGES = [*AFTER_DEMO, "docs/before-training.md", "docs/resume.md", "docs/inputs.md", *GUIDES]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.medium) if page in AFTER_DEMO else page for page in PAGES]
+)
 def test_the_commands_and_the_python_of_a_page_run(
     page: str, as_a_reader: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

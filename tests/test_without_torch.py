@@ -20,6 +20,8 @@ from tests import tiny
 from tests.cli.conftest import answer_to, write_csv
 from tests.untrained import listening_model
 
+pytestmark = pytest.mark.medium
+
 WITHOUT = "import sys\nsys.modules['torch'] = None\n"
 """No import of torch finds it."""
 RUN = """

@@ -15,7 +15,7 @@ from tests.chaos.conftest import child, digest, train_here, wait
 LONG = pytest.mark.slow
 
 
-@pytest.mark.parametrize("n_kills", [3, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("n_kills", [pytest.param(3, marks=pytest.mark.medium), pytest.param(100, marks=LONG)])
 def test_a_killed_run_ends_with_the_weights_of_the_undisturbed_one(
     tmp_path: Path, undisturbed: tuple[str, float], n_kills: int
 ) -> None:

@@ -37,6 +37,7 @@ def rows_of(path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("little")
 def test_the_demo_goes_the_whole_way_finds_its_model_again_resumes_and_has_a_model_for_each_seed(tmp_path, call):
     first = call("demo", "--out", tmp_path)

@@ -300,6 +300,7 @@ def test_stop_ends_the_work_and_keeps_what_was_found(window: Window, translator:
     assert window.page.text_content(".answer-text") == (translator.translate(["abc"])[0].text or EMPTY)
 
 
+@pytest.mark.medium
 def test_title_labels_and_example_are_those_of_the_run(browser: Any, model_file: ModelFile, tmp_path: Path) -> None:
     columns = TakenColumns(
         inputs=(TakenColumn(name="raw <b>", position=0),), target=TakenColumn(name="clean", position=1), width=2
@@ -491,6 +492,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.medium
 def test_a_damaged_page_says_so_and_answers_nothing(browser: Any, folder: Path, tmp_path: Path) -> None:
     whole, page = (folder / "index.html").read_text("utf-8"), browser.new_page()
     for part, damage in DAMAGES.items():
@@ -506,6 +508,7 @@ def test_a_damaged_page_says_so_and_answers_nothing(browser: Any, folder: Path, 
     page.close()
 
 
+@pytest.mark.medium
 def test_the_page_fits_on_a_phone_and_in_the_dark(window: Window) -> None:
     for width, scheme in ((390, "dark"), (1280, "light")):
         window.page.set_viewport_size({"width": width, "height": 800})

@@ -141,6 +141,7 @@ def test_a_row_of_several_inputs_names_each() -> None:
     assert "go · tags: V;PST" in check(page).text
 
 
+@pytest.mark.medium
 def test_the_page_is_readable_in_a_browser_and_loads_nothing(tmp_path: Path) -> None:
     rows = [("ab" * 40, "de", "ed"), ("שלום", "עולם", "עולים"), *((text, text[::-1], text) for text in HOSTILE)]
     file = tmp_path / "errors.html"

@@ -83,6 +83,7 @@ def test_every_module_is_found_by_the_name_that_others_import_and_the_style_begi
             assert imported in modules(), f"{name} imports {imported}"
 
 
+@pytest.mark.medium
 def test_too_large_a_report_leaves_out_weights_then_what_the_page_computes_itself_and_the_logits_last(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

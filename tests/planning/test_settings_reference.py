@@ -82,7 +82,7 @@ def test_another_word_of_the_field_leads_to_the_setting(word, name):
 def test_an_assignment_to_another_word_of_the_field_names_the_setting():
     with pytest.raises(SettingsError) as caught:
         parse_assignments(["training.batch_size=9"])
-    assert caught.value.hint.startswith("did you mean 'training.batch_tokens'?")
+    assert caught.value.hint == "--set training.batch_tokens=VALUE"
 
 
 def test_a_synonym_is_of_a_setting_that_does_not_contain_it_by_itself():

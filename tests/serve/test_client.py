@@ -16,6 +16,7 @@ from tests.serve.serving import running
 generator = pytest.importorskip("openapi_python_client", reason="openapi-python-client is not installed")
 
 
+@pytest.mark.medium
 def test_a_generated_client_translates(
     client: TestClient, served: Served, model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_trace_for_which_there_is_no_turn_is_refused() -> None:
     asyncio.run(answer())
 
 
+@pytest.mark.medium
 def test_texts_are_translated_while_a_trace_is_read_and_the_next_one_has_its_turn(large: Path) -> None:
     with running(large, traces=1, compute_seconds=GUARD, read_seconds=GUARD, trace_seconds=GUARD) as server:
         with server.post("/v1/trace", TRACE) as deaf:
@@ -87,6 +88,7 @@ def test_texts_are_translated_while_a_trace_is_read_and_the_next_one_has_its_tur
             assert read_answer(other)[0] == 200
 
 
+@pytest.mark.medium
 def test_a_client_that_does_not_read_its_trace_is_closed(large: Path) -> None:
     with running(large, traces=1, compute_seconds=GUARD, read_seconds=0.5) as server:
         with server.post("/v1/trace", TRACE) as deaf, server.post("/v1/trace", TRACE) as other:

@@ -190,6 +190,7 @@ def test_an_answer_says_how_its_text_is_unlike_the_training_and_that_of_an_older
     assert "seen_strings" not in new.describe()["data"]
 
 
+@pytest.mark.medium
 @pytest.mark.browser
 def test_the_pages_say_that_a_text_is_unlike_the_training(tmp_path: Path) -> None:
     model = trained_on(["abca", "ab"], untrained(alphabet="abc"))

@@ -90,7 +90,7 @@ def test_the_result_is_in_recipe_and_history(raced):
     run, events = raced
     recipe = run.directory.recipe.read_text("utf-8")
     assert Settings(**read_recipe(run.directory.recipe)) == run.settings
-    assert f"# race, {events[16]}\n" in recipe
+    assert f"# {events[16]}\n" in recipe
     history = [json.loads(line) for line in run.directory.history.read_text("utf-8").splitlines()]
     assert [line["event"] for line in history[15:18]] == ["racing", "raced", "started"]
     assert history[16]["candidates"][0].keys() == {"name", "step", "loss", "exact_match", "answers"}
@@ -107,12 +107,13 @@ def test_a_run_that_is_stopped_in_its_race_races_again_with_the_same_result(race
     assert again.settings == raced[0].settings
 
 
-def test_few_minutes_end_a_race_after_a_turn_of_each(tmp_path):
+def test_where_minutes_are_few_for_a_race_the_rule_decides_after_a_turn_of_each(tmp_path):
     run = train(PAIRS, out=tmp_path / "run", overrides=SHORT | {"training.max_minutes": 1e-6}, device="cpu")
     *turns, result = until(run, Started)[:3]
     assert [turn.step for turn in turns if isinstance(turn, Racing)] == [1, 1]
     assert isinstance(result, Raced)
-    assert len(result.left) == 1
+    assert str(result) == "no race: too few training.max_minutes; characters continues"
+    assert "# no race: too few training.max_minutes; characters continues\n" in run.directory.recipe.read_text("utf-8")
 
 
 def test_a_run_that_is_resumed_after_its_race_does_not_race_again(raced):

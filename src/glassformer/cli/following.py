@@ -47,7 +47,7 @@ def follow(
                     text = f"race · {clock(event.seconds)} · {event.name}: step {event.step:,}/{event.steps:,}"
                     line.update(task, description=text)
                 case events.Raced():
-                    reporter.print(f"race, {event}")
+                    reporter.print(str(event))
                 case events.Started():
                     begun, last_step = (event.step, event.seconds), event.steps
                     resumed = f", resumed after step {event.step:,}" if event.resumed else ""

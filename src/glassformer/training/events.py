@@ -121,7 +121,10 @@ class Racing(Event):
 
 @dataclass(frozen=True)
 class Raced(Event):
-    """A round of the race before a run: the candidates in it, the best first, and the names of those that continue."""
+    """A round of the race before a run: the candidates in it, the best first, and the names of those that continue.
+
+    There are no candidates where the round would take too much of `training.max_minutes`.
+    """
 
     candidates: tuple[RacedCandidate, ...]
     left: tuple[str, ...]
@@ -129,7 +132,8 @@ class Raced(Event):
     def __str__(self) -> str:
         results = [f"{raced.name} {raced.exact_match:.2f} ({raced.step:,} steps)" for raced in self.candidates]
         verb = "continues" if len(self.left) == 1 else "continue"
-        return f"exact match: {', '.join(results)}; {' and '.join(self.left)} {verb}"
+        text = f"race, exact match: {', '.join(results)}" if results else "no race: too few training.max_minutes"
+        return f"{text}; {' and '.join(self.left)} {verb}"
 
 
 @dataclass(frozen=True)

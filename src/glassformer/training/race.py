@@ -22,7 +22,7 @@ from glassformer.training.validation import Validator
 ROUND_TOKENS = 1_000_000  # that a candidate reads in a round, on its longer side, padding included
 PART_OF_STEPS = 0.1  # of a run, that a round takes at most
 SECONDS = 1.0  # of a candidate's turn
-PART_OF_TIME = 0.2  # of training.max_minutes, after which the race is decided
+PART_OF_TIME = 0.2  # of training.max_minutes, that a race takes at most
 
 
 class Contender:
@@ -32,7 +32,7 @@ class Contender:
         self.name, self.planned = name, planned
         self.updater, training = first_updater(planned, device), planned.settings.training
         self.steps = math.ceil(min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps))
-        self.validator = Validator(planned.prepared, self.updater.computation)
+        self.validator, self.seconds = Validator(planned.prepared, self.updater.computation), 0.0
         self._states = self._random_states()
 
     @property
@@ -43,11 +43,17 @@ class Contender:
     def train(self, last_step: int, is_over: Callable[[], bool]) -> None:
         """Make updates until `last_step`, or at least one and until the time is over."""
         self.restore_random_states()
+        began = time.perf_counter()
         for batches in islice(self.updater.batches(), last_step - self.step):
             self.updater.update(batches)
             if is_over():
                 break
+        self.seconds += time.perf_counter() - began
         self._states = self._random_states()
+
+    def seconds_until(self, last_step: int) -> float:
+        """Return the time that its updates until a step would take, as fast as those before."""
+        return self.seconds / self.step * (last_step - self.step)
 
     def restore_random_states(self) -> None:
         """Let its random numbers go on where they were."""
@@ -76,30 +82,32 @@ def race(
     """Yield where each candidate is, which have a second in turn, and the result of each round; return the winner and
     the last result.
 
-    The winner is None as soon as `is_stopping`. A race is decided early where `max_minutes` of the training are few.
+    The winner is None as soon as `is_stopping`. It is the first candidate, that of the rule, as soon as a round would
+    take too much of the `max_minutes` of the training.
     """
     clock, began, limit = time.perf_counter, time.perf_counter(), PART_OF_TIME * 60 * (max_minutes or math.inf)
     n_rounds = 0
     while len(left) > 1:
         n_rounds += 1
-        while behind := [contender for contender in left if contender.step < n_rounds * contender.steps]:
+        is_too_long = False
+        while not is_too_long and (behind := [each for each in left if each.step < n_rounds * each.steps]):
             for contender in behind:
                 last_step, end = n_rounds * contender.steps, clock() + SECONDS
                 contender.train(last_step, lambda end=end: is_stopping() or clock() >= end)  # type: ignore[misc]
                 yield Racing(contender.step, clock() - began, contender.name, last_step)
                 if is_stopping():
                     return None, ""
-            if clock() - began > limit:
-                break
-        results = ranked([contender.measure() for contender in left])
+            expected = sum(each.seconds_until(n_rounds * each.steps) for each in left)
+            is_too_long = clock() - began + expected > limit
+        results = [] if is_too_long else ranked([contender.measure() for contender in left])
         seconds = clock() - began
-        names = tuple(result.name for result in results[: 1 if seconds > limit else len(left) // 2])
+        names = (left[0].name,) if is_too_long else tuple(result.name for result in results[: len(left) // 2])
         left = [contender for contender in left if contender.name in names]
         raced = Raced(left[0].step, seconds, tuple(results), names)
         yield raced
     left[0].restore_random_states()
     left[0].updater.position.seconds = seconds
-    return left[0], f"race, {raced}"
+    return left[0], str(raced)
 
 
 def ranked(results: Sequence[RacedCandidate]) -> list[RacedCandidate]:

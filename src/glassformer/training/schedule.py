@@ -45,8 +45,8 @@ def is_settled(position: Position, training: TrainingSettings) -> bool:
 
 
 def begin_decay(position: Position, training: TrainingSettings) -> Decay | None:
-    """Return the decay of wsd if it begins at this position: after `patience`, as soon as every answer of a validation
-    was right, or to end with the steps or minutes.
+    """Return the decay of wsd if it begins at this position: after `patience`, or one validation without a gain where
+    every answer was right; or to end with the steps or minutes.
 
     It takes a fifth of all steps, or those that are left where that is less.
     """
@@ -55,8 +55,8 @@ def begin_decay(position: Position, training: TrainingSettings) -> Decay | None:
         steps_in_time = int(step * 60 * training.max_minutes / position.seconds)
         if steps_in_time < n_steps:
             n_steps, reason = max(step + 1, steps_in_time), OUT_OF_TIME.format(training.max_minutes)
-    all_right = training.metric == "exact_match" and position.best_value == 1 and training.patience > 0
-    settled = all_right or is_settled(position, training)
+    all_right = training.metric == "exact_match" and position.best_value == 1
+    settled = is_settled(position, training) or (all_right and position.without_gain > 0 and training.patience > 0)
     if training.schedule != "wsd" or not (settled or step >= (1 - DECAY) * n_steps):
         return None
     whole = math.ceil(step / (1 - DECAY))

@@ -31,6 +31,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.medium
 def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any) -> None:
     text = " ".join(HOSTILE)
     model = make_model(3, "words", texts=([text], [text]), n_decoder_layers=2)
@@ -49,6 +50,7 @@ def test_hostile_tokens_neither_run_nor_break_the_layout(window: Any) -> None:
     assert window.page.locator(".edited .pill").inner_text().startswith(f"token 4={HOSTILE[0]}")
 
 
+@pytest.mark.medium
 def test_an_open_page_computes_nothing_while_nobody_changes_it(window: Any, trace: Trace) -> None:
     window.open(trace, "story")
     session = window.page.context.new_cdp_session(window.page)

@@ -57,6 +57,7 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: A
     assert address(window) == shared
 
 
+@pytest.mark.medium
 def test_back_returns_to_the_panel_the_text_and_the_edits_before_and_forward_to_those_after(
     window: Any, trace: Trace
 ) -> None:

@@ -30,6 +30,7 @@ def test_the_page_says_that_it_opens_before_it_reads_the_trace(browser: Any, tra
 # Any text, in a file
 
 
+@pytest.mark.medium
 def test_a_typed_text_gives_what_python_gives_also_with_a_wide_beam(window: Any, case: Any) -> None:
     window.open(explain(case.model, case.text, weights=True, num_beams=23), "search?text=gab")
     window.page.wait_for_selector("dd:has-text('gab')")
@@ -55,6 +56,7 @@ def test_an_answer_that_the_limit_cut_off_is_marked(window: Any, case: Any) -> N
         assert window.all("dl.answer dd small.wrong", "each.textContent") == marks
 
 
+@pytest.mark.medium
 def test_a_text_or_a_beam_width_that_the_model_does_not_take_is_refused_and_unknown_characters_are_said(
     window: Any, trace: Trace
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_text_or_a_beam_width_that_the_model_does_not_take_is_refused_and_unkn
     window.page.wait_for_selector("dl.answer:has-text('2 unknown tokens, read as <unk>')")
 
 
+@pytest.mark.medium
 def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, trace: Trace) -> None:
     """The answers of the edited model, also where an edit changes weights."""
     window.open(trace, "whatif")
@@ -100,6 +103,7 @@ def test_a_typed_text_can_be_edited_as_the_first_one(window: Any, case: Any, tra
 # What if
 
 
+@pytest.mark.medium
 def test_the_card_has_the_answers_of_the_command_line_and_each_edit_is_removed_by_itself(
     window: Any, case: Any, trace: Trace
 ) -> None:
@@ -132,6 +136,7 @@ def test_the_card_has_the_answers_of_the_command_line_and_each_edit_is_removed_b
     assert window.page.locator(".edited").count() == 0
 
 
+@pytest.mark.medium
 def test_before_after_and_difference_are_those_of_the_tensors(window: Any, case: Any, trace: Trace) -> None:
     edited = explain(case.model, case.text, edits=["positions off"], num_beams=3)
     name, cell = "encoder.1.self.output", "td[data-cell='2,3']"
@@ -216,6 +221,7 @@ def test_the_map_has_the_data_of_the_selected_row(window: Any, trace: Trace) -> 
 # Keys
 
 
+@pytest.mark.medium
 def test_the_shortcuts_are_listed_and_work_where_the_focus_is(window: Any, trace: Trace) -> None:
     window.open(trace, "tokens")
     keyboard = window.page.keyboard
@@ -277,6 +283,7 @@ def test_the_first_number_is_near_for_the_keyboard(window: Any, trace: Trace) ->
     assert window.run("return document.activeElement.dataset.key") == "decoder.1.cross.scores-0-1"
 
 
+@pytest.mark.medium
 def test_a_step_or_the_theme_does_not_scroll_the_page(window: Any, trace: Trace) -> None:
     window.page.set_viewport_size({"width": 390, "height": 700})
     window.open(trace, "attention")

@@ -14,6 +14,7 @@ LIT = """const found = [...document.querySelectorAll(given)].filter((each) => ea
 return found.map((each) => each.dataset.at);"""
 
 
+@pytest.mark.medium
 def test_a_cell_lights_its_row_and_its_column_and_a_selected_score_its_query_and_its_key(
     window: Any, trace: Trace
 ) -> None:

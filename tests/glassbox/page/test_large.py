@@ -33,6 +33,7 @@ def test_the_page_computes_what_is_left_out_of_the_file(
         np.testing.assert_allclose(numbers, trace.array(name).ravel(), rtol=1e-4, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.medium
 def test_every_panel_is_drawn_without_logits(window: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "SMALL", 0)
     window.open(without_logits(without_derived(without_weights(trace))))

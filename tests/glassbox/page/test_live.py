@@ -67,6 +67,7 @@ def test_the_live_page_opens_another_text_and_makes_edits(window: Any, live: str
     assert after == (expected.difference.beam.after.text.replace(" ", "␣") or "(empty)")
 
 
+@pytest.mark.medium
 def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     window: Any, live: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -131,6 +132,7 @@ def test_an_error_of_the_server_is_next_to_the_form(window: Any, live: str) -> N
     assert "422" in window.complaints.pop()
 
 
+@pytest.mark.medium
 def test_the_header_has_the_models_of_the_server(window: Any, live: str) -> None:
     window.origin = live
     window.page.goto(f"{live}#tokens")

@@ -149,6 +149,7 @@ def test_errors_of_prose_are_compared_word_by_word(window: Any, trace: Trace) ->
         assert window.page.locator(row).bounding_box()["height"] < 90  # a few lines, not one for each syllable
 
 
+@pytest.mark.medium
 def test_errors_are_counted_by_kind_marked_inside_the_answer_and_opened_in_the_page_or_with_a_command(
     window: Any, trace: Trace
 ) -> None:
@@ -174,6 +175,7 @@ def test_errors_are_counted_by_kind_marked_inside_the_answer_and_opened_in_the_p
     assert "…" not in command
 
 
+@pytest.mark.medium
 def test_the_frame_of_an_overview_is_dragged(window: Any) -> None:
     window.open(explain(make_model(size=0.05, d_model=96, d_k=4), "abc", weights=True, num_beams=2), "embedding")
     card = "[data-stage='source.input']"
@@ -214,6 +216,7 @@ def test_a_matrix_has_a_legend_and_a_zero_is_a_dot(window: Any, trace: Trace) ->
     assert "masked" in window.text("[data-stage='decoder.0.self.weights'] .legend")
 
 
+@pytest.mark.medium
 def test_numbers_outside_of_matrices_open_the_inspector(window: Any, trace: Trace) -> None:
     window.open(trace)
     for name in ("tokens", "norm", "logits", "search"):

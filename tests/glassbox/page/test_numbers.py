@@ -116,6 +116,7 @@ def test_the_page_normalizes_text_as_the_model_does(window: Any, trace: Trace) -
         assert found["made"] == found["expected"], words
 
 
+@pytest.mark.medium
 def test_fifty_random_cells_of_each_panel_are_the_numbers_of_the_contract(window: Any, trace: Trace) -> None:
     assert window.open(trace).checks() == (len(trace.steps), 0, len(trace.steps))
     for name in MATRICES:

@@ -114,6 +114,7 @@ def test_every_patch_has_the_effect_that_the_reference_computes(window: Any, see
     assert len(best) == 1 or found["few"] < 0.95
 
 
+@pytest.mark.medium
 def test_two_texts_are_compared_and_patched_by_clicks(window: Any, case: Any, trace: Trace) -> None:
     """The heads that explain the difference, and a patch with the answer of `explain --edit`."""
     window.open(trace, "whatif")
@@ -166,6 +167,7 @@ return app.base.names().map((name) => [name, app.changeOf(name)]).filter(([, cha
 """
 
 
+@pytest.mark.medium
 def test_every_matrix_of_the_source_is_a_difference(window: Any, case: Any, trace: Trace) -> None:
     """Positions of a shorter text are matched from both ends; what is between has no number."""
     window.open(trace, "whatif")
@@ -264,6 +266,7 @@ def test_an_edit_that_does_not_fit_says_so(window: Any, trace: Trace) -> None:
         assert kept == []
 
 
+@pytest.mark.medium
 def test_an_empty_text_and_one_of_unknown_tokens_from_right_to_left(window: Any, case: Any, trace: Trace) -> None:
     window.open(trace, "whatif")
     window.page.fill("[name=other]", "   ")

@@ -31,6 +31,7 @@ def number(text: str) -> float:
     return float(text.rpartition(": ")[2].replace("−", "-"))
 
 
+@pytest.mark.medium
 def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(window: Any, trace: Trace) -> None:
     window.open(trace, "embedding")
     assert window.all("[data-table]", "each.dataset.table") == ["sinusoidal"]
@@ -49,6 +50,7 @@ def test_the_table_of_sinusoids_and_its_dot_products_are_those_of_numpy(window: 
     assert "mean of the diagonal: 4" in window.page.inner_text("[aria-label='position table']")
 
 
+@pytest.mark.medium
 def test_a_learned_table_is_next_to_sinusoids(window: Any) -> None:
     model = make_model(4, positions="learned", max_length=20, position_base=100.0)
     trace = explain(model, "abcd", weights=True, num_beams=2)

@@ -79,6 +79,7 @@ def test_header_steps_and_inspector_fit_the_window(window: Any, trace: Trace, wi
         assert letters > 30
 
 
+@pytest.mark.medium
 def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace) -> None:
     window.page.emulate_media(color_scheme="dark")
     window.page.set_viewport_size({"width": 1800, "height": 900})
@@ -104,6 +105,7 @@ def test_paper_is_white_and_as_wide_as_its_figures(window: Any, trained: Trace) 
     assert window.run(f"return {count}") < 8  # and on the screen again
 
 
+@pytest.mark.medium
 def test_a_printed_figure_has_a_page_of_its_own(window: Any, trained: Trace) -> None:
     def pages() -> int:
         return len(re.findall(rb"/Type\s*/Page\b(?!s)", window.page.pdf(format="A4")))
@@ -142,6 +144,7 @@ def test_the_beam_width_has_a_label_that_is_seen(window: Any, trace: Trace) -> N
         assert text["y"] == field["y"]  # in one line
 
 
+@pytest.mark.medium
 def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace: Trace) -> None:
     window.page.set_viewport_size({"width": 1280, "height": 800})
     window.open(trace)
@@ -151,6 +154,7 @@ def test_the_matrix_of_a_panel_is_in_sight_without_scrolling(window: Any, trace:
         assert min(window.all(parts, "each.getBoundingClientRect().top")) < 560, name
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("size", ["2000", "3840"])
 def test_a_wide_window_has_columns_and_the_story_is_in_the_middle(window: Any, measured: Trace, size: str) -> None:
     window.page.set_viewport_size({"width": int(size), "height": int(size) * 9 // 16})

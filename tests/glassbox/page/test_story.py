@@ -71,6 +71,7 @@ def surprised(case: Any) -> Trace:
     raise AssertionError("no text of the model has a change")
 
 
+@pytest.mark.medium
 def test_next_back_and_the_arrow_keys_go_through_all_questions(window: Any, trace: Trace) -> None:
     window.open(trace, "story")
     titles = []
@@ -98,6 +99,7 @@ def test_next_back_and_the_arrow_keys_go_through_all_questions(window: Any, trac
         assert window.page.locator("[data-key='depth-words']").is_visible() == has_depth, panel
 
 
+@pytest.mark.medium
 def test_the_step_and_the_head_stay_the_same_from_question_to_question(window: Any, surprised: Trace) -> None:
     window.open(surprised, "story")
     layer, before, _ = (found := changes(surprised))[(row := max(found, key=lambda r: found[r][1][2] * found[r][2][2]))]
@@ -139,6 +141,7 @@ def test_each_question_leads_to_the_panel_that_has_its_numbers(window: Any, trac
         window.settle()
 
 
+@pytest.mark.medium
 def test_the_opening_halts_where_a_layer_changes_the_answer(window: Any, surprised: Trace) -> None:
     window.open(surprised, "story")
     found = changes(surprised)
@@ -313,6 +316,7 @@ def test_without_a_surprise_the_opening_says_so_and_begins_at_the_least_certain_
     assert window.page.locator(".speech").count() == 0
 
 
+@pytest.mark.medium
 def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, surprised: Trace) -> None:
     window.page.emulate_media(reduced_motion="reduce")
     window.open(surprised, "story")
@@ -337,6 +341,7 @@ def test_the_answer_writes_itself_and_without_motion_it_is_there(window: Any, su
     assert window.checks()[1] == 0
 
 
+@pytest.mark.medium
 def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     trace = explain(case.model, "abcde", weights=True, num_beams=3)
     window.open(replace(trace, provenance=replace(trace.provenance, columns=["birthday (column 0)", "x"])), "story")
@@ -362,6 +367,7 @@ def test_a_text_is_answered_while_it_is_typed(window: Any, case: Any) -> None:
     assert window.run(f"return {ANSWER}") == answer
 
 
+@pytest.mark.medium
 def test_the_story_is_told_of_one_layer_and_post_norm_and_without_weights_and_evidence(window: Any, case: Any) -> None:
     window.open(explain(make_model(3, n_heads=1), "a", weights=True, num_beams=2, max_new_tokens=1), "story")
     assert "has one layer" in why(window)
@@ -499,6 +505,7 @@ def test_every_term_has_its_meaning_one_press_away(window: Any, trace: Trace) ->
     assert window.page.locator(".meaning:popover-open").count() == 0
 
 
+@pytest.mark.medium
 def test_figures_and_matrices_are_saved_as_svg(window: Any, trace: Trace) -> None:
     window.open(trace, "story?question=3")
     picture = window.saved(".story-card [data-key^='svg-']")
@@ -529,6 +536,7 @@ def test_candidates_of_the_beam_have_their_log_probabilities(window: Any, trace:
     assert all(label.startswith("−14.659 ") for label in labels), labels
 
 
+@pytest.mark.medium
 def test_no_label_of_a_picture_is_cut_off(window: Any, trace: Trace) -> None:
     """By the picture, and by the card that it is in, unless the caption says that it is wider."""
     document = json.loads(trace.dumps())
@@ -583,6 +591,7 @@ def test_the_opening_says_what_must_be_known_of_the_answer(window: Any, trace: T
     assert not window.page.is_visible("dl.answer")
 
 
+@pytest.mark.medium
 def test_a_page_around_this_one_keeps_the_keyboard(window: Any, trace: Trace) -> None:
     """Space and PageDown scroll the site, whose first page has this one in a frame."""
     window.open(trace, "story")
@@ -637,6 +646,7 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     assert f"{percent(weights.max())} (mean of 2 heads) on" in " ".join(window.all(".story-line", "each.textContent"))
 
 
+@pytest.mark.medium
 def test_next_is_at_the_same_place_on_every_screen_and_none_is_too_wide(window: Any, trained: Trace) -> None:
     for width in (390, 1440):
         window.page.set_viewport_size({"width": width, "height": 844})
@@ -651,6 +661,7 @@ def test_next_is_at_the_same_place_on_every_screen_and_none_is_too_wide(window: 
         assert len(set(places)) == 1, places
 
 
+@pytest.mark.medium
 def test_with_a_difference_every_panel_shows_it_or_says_which_text_it_shows(window: Any, trace: Trace) -> None:
     window.open(trace, "whatif")
     window.press("toggle-positions off")
