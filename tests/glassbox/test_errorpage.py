@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from glassformer.evaluation.failures import find_failures

@@ -55,7 +55,10 @@ FILL = "document.querySelector(arguments[0]).value = arguments[1]"
 
 def in_firefox(url: str, actions: Actions, home: Path) -> list[Any]:
     driver = pytest.importorskip("marionette_driver.marionette")
-    firefox = driver.Marionette(bin=FIREFOX, headless=True, gecko_log=str(home / "log"), workspace=str(home))
+    stills = {"ui.prefersReducedMotion": 1}  # as in Chromium
+    firefox = driver.Marionette(
+        bin=FIREFOX, headless=True, gecko_log=str(home / "log"), workspace=str(home), prefs=stills
+    )
     try:
         firefox.start_session()
         firefox.navigate(url)
