@@ -49,7 +49,7 @@ $(VENV)/installed-docs: $(INSTALLED) requirements-docs.txt
 test: $(VENV)/installed-dev
 	$(PYTEST) -m "not slow and not medium and not gpu"
 
-# Those that take 2 to 15 seconds each: a minute or two.
+# Those that take 2 to 15 seconds each: six minutes.
 test-medium: $(VENV)/installed-dev
 	$(PYTEST) -m "medium and not slow"
 

@@ -20,7 +20,7 @@ from tests.untrained import character_model
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = TrainingData(
-        table="/home/ann/a.en,/home/ann/a.de", longest_target=6, source_counts=(0, 9, 9, 0, 5, 7, 6, 1, 1, 1, 1)
+        table="/tables/a.en,/tables/a.de", longest_target=6, source_counts=(0, 9, 9, 0, 5, 7, 6, 1, 1, 1, 1)
     )
     path = tmp_path_factory.mktemp("served") / "model.safetensors"
     character_model("abcdefg", "hijklm", data=data).save(path)

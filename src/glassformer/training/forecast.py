@@ -57,7 +57,7 @@ def forecast(planned: Plan, device: str = "auto") -> Forecast:
     begun = time.perf_counter()
     validator = Validator(planned.prepared, updater.computation, updater.processes)
     validator.measure()  # of an untrained model, whose answers do not end
-    of_validation = time.perf_counter() - begun
+    of_validation = (1 + updater.has_averages) * (time.perf_counter() - begun)  # the averages are measured, too
     of_step, speed = _measure(updater, largest, epoch)
     seconds = steps * of_step + validations * of_validation
     if training.max_minutes:

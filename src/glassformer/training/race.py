@@ -40,13 +40,13 @@ class Contender:
         """The number of its updates."""
         return self.updater.position.step
 
-    def train(self, last_step: int, is_over: Callable[[], bool]) -> None:
-        """Make updates until `last_step`, or at least one and until the time is over."""
+    def take_turn(self, last_step: int, is_stopping: Callable[[], bool]) -> None:
+        """Make at least one update: until `last_step`, until the turn is over or `is_stopping`."""
         self.restore_random_states()
         began = time.perf_counter()
         for batches in islice(self.updater.batches(), last_step - self.step):
             self.updater.update(batches)
-            if is_over():
+            if is_stopping() or time.perf_counter() - began >= SECONDS:
                 break
         self.seconds += time.perf_counter() - began
         self._states = self._random_states()
@@ -92,8 +92,8 @@ def race(
         is_too_long = False
         while not is_too_long and (behind := [each for each in left if each.step < n_rounds * each.steps]):
             for contender in behind:
-                last_step, end = n_rounds * contender.steps, clock() + SECONDS
-                contender.train(last_step, lambda end=end: is_stopping() or clock() >= end)  # type: ignore[misc]
+                last_step = n_rounds * contender.steps
+                contender.take_turn(last_step, is_stopping)
                 yield Racing(contender.step, clock() - began, contender.name, last_step)
                 if is_stopping():
                     return None, ""

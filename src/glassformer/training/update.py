@@ -140,7 +140,7 @@ class Updater:
     def _average(self) -> None:
         """Let the averages follow the weights, over a tenth of the steps so far (Karras et al. 2024).
 
-        They are what a decay would give, and stand beside the means of Adam in the state of the optimizer.
+        They stand beside the means of Adam in the state of the optimizer, which a checkpoint has.
         """
         state = self.optimizer.state
         weights = [weight for weight in self.model.parameters() if state[weight]] if self.has_averages else []
