@@ -161,6 +161,7 @@ def _filled(head: str, body: str) -> str:
     return page.replace("<!-- head -->", head).replace("<!-- body -->", body)
 
 
+@cache
 def data_url(name: str, source: str) -> str:
     """Return a module as a data: URL; "<" could end the script that it is in, and Node reads nothing after "?"."""
     named_source = f"{source}//# sourceURL={name}\n"  # for error messages
