@@ -26,7 +26,7 @@ def run(model_path: Path, tmp_path: Path) -> Path:
     """The drawn model as a run with a validation and a wrong answer."""
     (tmp_path / "run").mkdir()
     shutil.copy(model_path, tmp_path / "run" / "model.safetensors")
-    (tmp_path / "run" / "history.jsonl").write_text(json.dumps(VALIDATED))
+    (tmp_path / "run" / "history.jsonl").write_text(json.dumps(VALIDATED) + "\n")
     (tmp_path / "run" / "errors.json").write_text(json.dumps({"rows": 9, "wrong": 1, "examples": [WRONG]}))
     return tmp_path / "run"
 
