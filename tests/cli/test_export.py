@@ -11,9 +11,7 @@ from glassformer.data.digits import six_digits
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
 
 
-def test_an_export_is_checked_on_the_held_out_rows_of_the_run_or_on_a_given_table(
-    run, table, call, tmp_path
-):
+def test_an_export_is_checked_on_the_held_out_rows_of_the_run_or_on_a_given_table(run, table, call, tmp_path):
     answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--json")
     assert answer.code == 0, answer.err
     assert "held-out rows" in answer.err
