@@ -72,7 +72,7 @@ class Run:
         self.updater = first_updater(planned, self.device)
         self.model = self.updater.model
         self.position = self.updater.position
-        self.validator = Validator(self.prepared, self.updater.computation, self.processes)
+        self.validator = Validator(self.prepared, self.updater.objective, self.processes)
         self._changes = planned.resumed.changes if planned.resumed else ()
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._meter = Meter()
