@@ -1,7 +1,7 @@
 """The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run TEXT`.
 
-TEXT is that of demo/report.html, where the last layer changes what the ones before it say. It needs Chromium, playwright
-and pillow.
+TEXT is that of demo/report.html, where the last layer changes what the ones before it say. It needs Chromium,
+playwright and pillow.
 """
 
 from __future__ import annotations
