@@ -63,7 +63,7 @@ def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None)
     kept_pairs: dict[int, Pair] = {}
     for number, (where, source, target) in enumerate(chain([first] if first else [], rows), 1):
         cells = _cells_of(source, inputs, name_of, where)
-        pair = text_pair(where, compose(cells) if inputs else source, target)
+        pair = text_pair(where, compose(cells) if inputs else source, target, inputs)
         ledger.read, ledger.kept = number, ledger.kept + 1
         if fault := cell_fault((*cells, target), inputs):
             ledger.drop(number, "(pairs)", fault)
@@ -99,7 +99,7 @@ def _inputs_of(where: str, source: Any, data: DataSettings) -> tuple[Inputs, dic
     return (), {}
 
 
-def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: str) -> list[Any]:
+def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: str) -> Sequence[Any]:
     """Return the cells of a source. Raises UsageError for a source that does not have the inputs."""
     if not inputs and not isinstance(source, Mapping):
         return [source]

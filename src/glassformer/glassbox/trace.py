@@ -35,18 +35,18 @@ from glassformer.glassbox.schema import (
     TraceDifference,
 )
 from glassformer.glassbox.whatif import Edit, Edits
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.runtime.pytorch import has_pytorch
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import readable
+from glassformer.text.inputs import SourceLike, readable
 
 TOP = 10  # most probable tokens of a prediction
 
 
 def explain(
     model: Translator | ModelFile | str | Path,
-    text: Source,
+    text: SourceLike,
     *,
     target: str | None = None,
     edits: Sequence[Edit | str] = (),

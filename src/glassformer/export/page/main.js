@@ -1,4 +1,4 @@
-/** The page: it translates, or with "?explain=TEXT" in its address it opens the glass box of that text. */
+/** The page: it translates, or with "?explain=TEXT" (for each input one) in its address it opens the glass box of that text. */
 
 import { drawn, el } from 'glassbox/core/dom.js';
 import { Client } from 'translator/client.js';
@@ -14,7 +14,8 @@ async function start() {
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {
     const { openGlassBox } = await import('translator/explain.js'); // with all of the glass box
-    await openGlassBox(description, weights, query.get('explain'), Number(query.get('beams')));
+    const source = description.source.inputs ? query.getAll('explain') : query.get('explain');
+    await openGlassBox(description, weights, source, Number(query.get('beams')));
     return;
   }
   const client = new Client(description, weights);
