@@ -106,6 +106,16 @@ def test_without_data_features_all_inputs_are_texts(tmp_path):
     assert [one.kind for one in planned.prepared.source_tokenizer.inputs] == ["text"] * 3
 
 
+@pytest.mark.parametrize("role", ["valid", "test"])
+def test_a_further_table_with_other_inputs_is_an_error(role, tmp_path):
+    for pairs, other, got in ((ONE_INPUT, PAIRS, "lemma (text), tags (text)"), (PAIRS, ONE_INPUT, "one text")):
+        with pytest.raises(UsageError, match="a table has other inputs than the first") as caught:
+            plan(pairs, tmp_path / "run", overrides={"training.steps": 1}, **{role: other})
+        assert got in (caught.value.got or "")
+    with pytest.raises(UsageError, match="row 1 of the pairs is not a pair"):
+        plan([(compose(["bap", "V"]), "x")] * 9, tmp_path / "run", overrides={"training.steps": 1})
+
+
 # A model to start from
 
 

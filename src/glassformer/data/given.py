@@ -21,7 +21,7 @@ from glassformer.data.typed import typed
 from glassformer.errors import UsageError, quoted
 from glassformer.settings import DataSettings
 from glassformer.storage.records import TakenColumns
-from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of
+from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of, listed
 
 _BATCH = 1000
 
@@ -36,10 +36,17 @@ def read_given(given: Given, data: DataSettings, like: TakenColumns | None = Non
 
 
 def read_like(table: Table, given: Given, data: DataSettings) -> Table:
-    """Return another table, such as one to test on, with the columns of `table`. Raises the errors of `read_given`."""
+    """Return another table, such as one to test on, with the columns of `table`.
+
+    Raises the errors of `read_given`, and UsageError for another number of inputs.
+    """
     if table.taken is not None:
         data = data.model_copy(update={"source": None, "features": (), "target": None})
-    return read_given(given, data, table.taken)
+    other = read_given(given, data, table.taken)
+    if len(other.inputs) != len(table.inputs):
+        got, expected = (listed(inputs) or "one text" for inputs in (other.inputs, table.inputs))
+        raise UsageError("a table has other inputs than the first", where=other.path, got=got, expected=expected)
+    return other
 
 
 def read_columns(given: Given, how: Callable[[], tuple[DataSettings, TakenColumns | None]]) -> Table | None:
