@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from glassformer.glassbox.report import joined
 
 CHROMIUMS = (Path("/usr/bin/chromium-headless-shell"), Path("/usr/bin/chromium"))
 """Debian's browser without windows, which starts and opens a page in less processor time, and its usual one."""
@@ -41,13 +44,27 @@ const look = () => {
   requestAnimationFrame(look);
 };
 requestAnimationFrame(look);
+const keep = () => (globalThis.seen ??= words);
 const parse = JSON.parse;
-JSON.parse = (text) => {
-  globalThis.seen ??= words;
-  return parse(text);
+JSON.parse = (text) => keep() && parse(text);
+globalThis.Worker = class extends Worker {
+  constructor(...given) {
+    keep();
+    super(...given);
+  }
 };
 """
 """Keeps the words of the last frame before the page reads its data."""
+
+
+IMPORTS = re.compile(r"const (\{[^}]*\}) = await import\('([^']+)'\);")
+
+
+def with_modules(program: str, sources: Mapping[str, str]) -> str:
+    """Put the modules that a program imports into it: the body of an async function of `given`."""
+    imports = "".join(f"import {names} from '{module}';\n" for names, module in IMPORTS.findall(program))
+    source = f"{imports}export async function program(given) {{\n{IMPORTS.sub('', program)}\n}}"
+    return joined("program", {**sources, "program": source}).replace("\nexport ", "\n") + "\nreturn program(given);"
 
 
 def seen_before_reading(browser: Any, url: str) -> str:

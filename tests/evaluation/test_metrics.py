@@ -191,5 +191,6 @@ def test_sides_of_different_length_no_rows_and_no_references_are_refused(call: A
 def test_the_loss_is_no_metric_of_texts_and_each_metric_has_a_better_direction() -> None:
     with pytest.raises(SettingsError, match="the metric 'loss' cannot be computed from texts\n  expected: exact_match"):
         metrics.quick_metric("loss", ["a"], ["a"], list)
-    better = {name for name in get_args(Metric) if metrics.higher_is_better(name)}
-    assert better == {"exact_match", "bleu", "chrf"}
+    names = {*metrics.NAMES, *get_args(Metric)}
+    assert {name for name in names if metrics.higher_is_better(name)} == {"exact_match", "bleu", "chrf"}
+    assert {name for name in names if not metrics.is_fraction(name)} == {"bleu", "chrf", "loss"}

@@ -6,13 +6,14 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
+from glassformer.cli import export as verb
 from glassformer.errors import EngineError, SettingsError
-from glassformer.export import Exported, __name__ as export_module, export, load_format
+from glassformer.export import FORMATS, Exported, __name__ as export_module, export, load_format
 from glassformer.inference.translator import Translator
 from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer
@@ -75,6 +76,12 @@ def fits(model_file: ModelFile, text: str) -> bool:
     if model_file.source_tokenizer.vocabulary.unk_id is None and model_file.source_tokenizer.unknown(text):
         return False
     return len(model_file.source_tokenizer.encode(text)) <= model_file.settings.max_source_tokens
+
+
+def test_each_format_is_in_this_contract_and_in_the_help() -> None:
+    (option,) = get_type_hints(verb.export, include_extras=True)["to"].__metadata__
+    assert all(to in option.help for to in FORMATS)
+    assert {to for to, _ in CASES} == set(FORMATS)
 
 
 @pytest.mark.parametrize(("to", "shape"), CASES)

@@ -18,7 +18,7 @@ from glassformer import translate_stream
 from glassformer.errors import EngineError
 from glassformer.export import html
 from glassformer.export.check import SCORE_BOUND
-from glassformer.export.html import modules, page_html
+from glassformer.export.html import page_html
 from glassformer.inference.translator import Translator
 from glassformer.storage.modelfile import ModelFile
 from tests.export.conftest import assert_same, calibrated, make_model, make_texts, restored
@@ -84,7 +84,7 @@ def test_the_confidence_is_that_of_translate(tmp_path: Path) -> None:
 PROGRAM = """
 import { readFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
-const [enginePath, pagePath, scriptPath] = process.argv.slice(1);
+const [enginePath, pagePath] = process.argv.slice(1);
 const engine = await import(enginePath);
 const page = readFileSync(pagePath, 'utf-8');
 for (const [, script] of page.matchAll(/<script class="model">([^<]*)<\\/script>/g)) runInThisContext(script);
@@ -98,7 +98,7 @@ TRANSLATE = "return [...new engine.Translator(description, parts).translate(give
 def with_engine(folder: Path, code: str, **given: Any) -> Any:
     """The value that `code`, the body of a function of (engine, description, parts, given), returns in Node."""
     engine = folder / "engine.mjs"
-    engine.write_text(modules()["translator/engine.js"], encoding="utf-8")
+    engine.write_text(html.engine(), encoding="utf-8")
     command = [str(NODE), "--input-type=module", "-e", PROGRAM, engine.as_uri(), str(folder / "index.html")]
     done = subprocess.run(
         command, input=json.dumps(given | {"code": code}), capture_output=True, text=True, timeout=600
@@ -172,11 +172,11 @@ def test_the_page_names_no_address_and_its_policy_allows_none() -> None:
 
 
 def test_a_token_cannot_end_the_script() -> None:
-    texts = ["</script><script>alert(1)</script>", "<!-- entry --> <!-- style -->"]
+    texts = ["</script><script>alert(1)</script>", "<!-- script --> <!-- style -->"]
     page = page_html(make_model(kind="words", texts=texts), "float32").decode()
     assert "alert(1)" in page
     assert "</script><script>alert" not in page
-    assert page.count("import 'translator/main.js';") == 1
+    assert page.count("start().catch(") == 1
 
 
 # The check in its own runtime

@@ -44,6 +44,8 @@ def make_model() -> ModelFile:
 class Window(page.Window):
     """The page, which may request nothing but its file."""
 
+    sources = staticmethod(html.modules)
+
     def __init__(self, page: Any, folder: Path) -> None:
         super().__init__(page, folder)
         self.origin = self.url = (folder / "index.html").as_uri()
@@ -160,9 +162,9 @@ def percent(score: float) -> str:
     """A probability as the page shows it, written independently of the page."""
     p = float(np.exp(score))
     if p > 0.999:
-        return "> 99.9\u00a0%"
+        return ">\u00a099.9\u00a0%"
     if p < 1e-5:
-        return "< 0.001\u00a0%"
+        return "<\u00a00.001\u00a0%"
     return f"{float(f'{100 * p:.2g}'):g}\u00a0%" if p < 0.001 else f"{100 * p:.1f}\u00a0%"
 
 
@@ -264,15 +266,14 @@ def test_a_file_that_is_not_text_is_refused(window: Window) -> None:
 
 def test_a_speed_is_shown_where_it_is_at_least_one_a_second(window: Window) -> None:
     window.open()
-    report = """async (given) => {
+    report = """
       const { Lines } = await import('translator/lines.js');
       return given.map(([n, seconds]) => {
         const made = { n, started: performance.now() - 1000 * seconds, answers: [], texts: Array(90), status: {} };
         Lines.prototype.report.call(made);
         return made.status.textContent;
-      });
-    }"""
-    shown = window.page.evaluate(report, [[0, 9], [2, 9], [81, 9.01], [9, 0.1]])
+      });"""
+    shown = window.run(report, [[0, 9], [2, 9], [81, 9.01], [9, 0.1]])
     assert shown == ["0 of 90 texts", "2 of 90 texts", "81 of 90 texts, 9 a second", "9 of 90 texts"]
 
 
@@ -401,10 +402,10 @@ def test_the_glass_box_of_an_answer_is_that_of_python(
     assert opened.complaints == []
 
 
-COMPARE = """async (given) => {
+COMPARE = """
   const { Trace } = await import('glassbox/model/trace.js');
   const { traceOf } = await import('translator/explain.js');
-  const { Translator } = await import('translator/engine.js');
+  const { Translator } = await import('translator/translator.js');
   const expected = new Trace(JSON.parse(given.trace));
   const made = traceOf(new Translator(description, weights), given.text, given.beams);
   let largest = 0;
@@ -424,14 +425,14 @@ COMPARE = """async (given) => {
     limits: [search.greedy, search.beam].map((one) => [one.num_beams, one.max_new_tokens, one.length_alpha]),
   });
   return { largest, missing, made: plain(made), expected: plain(expected) };
-}"""
+"""
 
 
 def test_every_number_of_that_glass_box_is_that_of_python(window: Window, translator: Translator) -> None:
     text = "bad ßcab"
     window.open()
     trace = explain(translator.model_file, text, evidence=False, weights=True, num_beams=5)
-    found = window.page.evaluate(COMPARE, {"text": text, "beams": 5, "trace": trace.dumps()})
+    found = window.run(COMPARE, {"text": text, "beams": 5, "trace": trace.dumps()})
     assert found["missing"] == []
     assert found["largest"] < 1e-5
     assert found["made"] == found["expected"]
@@ -485,9 +486,9 @@ def test_a_model_too_large_for_the_glass_box_names_the_command(
 
 DAMAGES = {
     "weights": lambda page: page.replace('weights.push("', 'weights.push("AAAA', 1),
-    "modules": lambda page: page.replace('"imports": {"', '"imports": {"_', 1),
-    "entry": lambda page: page.replace("import 'translator/main.js'", "import  'translator/main.js'", 1),
-    "policy": lambda page: page.replace("script-src data: 'sha256-", "script-src data: 'sha256-A", 1),
+    "engine": lambda page: page.replace('engine = "', 'engine = " ', 1),
+    "script": lambda page: page.replace("'use strict';", "'use strict'; ", 1),
+    "policy": lambda page: page.replace("script-src 'sha256-", "script-src 'sha256-A", 1),
     "half": lambda page: page[: len(page) // 2],
 }
 

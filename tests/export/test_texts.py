@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import glassformer.export
-from glassformer.export.html import joined
 from glassformer.export.programs import SHARED
-from glassformer.glassbox.report import data_url, modules
+from glassformer.glassbox.report import joined, modules
 from glassformer.settings import SideSettings
 from glassformer.text import Tokenizer, ascii68, learn, sentencepiece_cut
 
@@ -169,7 +169,7 @@ PARTS = [
 ]  # fmt: skip
 
 
-MODULE = data_url("tokenizer", joined("glassbox/tokenizer/source.js", modules()))
+MODULE = "data:text/javascript," + quote(joined("glassbox/tokenizer/source.js", modules()))
 
 
 class Case(NamedTuple):

@@ -13,7 +13,7 @@ import torch
 from glassformer.data.datasets import dates
 from glassformer.data.given import as_table
 from glassformer.data.prepare import prepare
-from glassformer.training.objective import Computation
+from glassformer.training.objective import Objective
 from glassformer.training.update import Updater, initial_model
 from tests import tiny
 from tests.chaos.conftest import child, wait
@@ -28,7 +28,7 @@ def updaters(**model: object) -> list[Updater]:
     prepared = prepare(as_table(dates(200, seed=1)), tiny.settings(model=SHAPE | model, training=TRAINING))
     fast = Updater(initial_model(prepared, None), prepared.train, prepared.settings, CPU)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("glassformer.training.update.computation_of", Computation)
+        patch.setattr("glassformer.training.update.objective_of", Objective)
         return [fast, Updater(initial_model(prepared, None), prepared.train, prepared.settings, CPU)]
 
 
@@ -50,7 +50,7 @@ def test_dropout_has_the_same_mean_loss_and_spread():
         torch.manual_seed(0)
         updater.model.train()
         with torch.no_grad():
-            losses = torch.stack([updater._losses(np.arange(8), 1, 1.0)[0] for _ in range(n_draws)])
+            losses = torch.stack([updater.objective.losses(updater.corpus, np.arange(8))[0] for _ in range(n_draws)])
         means.append(losses.mean())
         spreads.append(losses.std())
     assert abs(means[0] - means[1]) < 3 * (2 / n_draws) ** 0.5 * max(spreads)
@@ -66,7 +66,7 @@ def train_without_the_room(out: Path) -> int:
     settings = import_module("tests.tiny").settings(training=TRAINING | {"steps": 3})
     run = train(dates(60, seed=1), settings, out, device="cpu")
     answers = run.finish().translate(["1 May 2020"])
-    return 0 if (type(run.updater.computation).__name__, len(answers)) == ("Computation", 1) else 1
+    return 0 if (type(run.updater.objective).__name__, len(answers)) == ("Objective", 1) else 1
 
 
 def test_without_the_room_a_model_is_trained_and_translates(tmp_path: Path):

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from glassformer.export.html import joined
-from glassformer.glassbox.report import modules
+from glassformer.glassbox.report import joined, modules
 from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.settings import Settings, SideSettings, TokenSettings

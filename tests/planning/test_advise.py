@@ -6,6 +6,7 @@ import random
 import string
 import unicodedata
 from functools import cache
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings as examples, strategies as st
@@ -15,7 +16,7 @@ from glassformer.data.datasets import dates
 from glassformer.data.tables import Pair
 from glassformer.planning.advise import Advice, Candidate, advise
 from glassformer.planning.recipes.overrides import flat, merge
-from glassformer.settings import Settings
+from glassformer.settings import Settings, TokenKind
 from glassformer.text.inputs import compose, inputs_of
 
 SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
@@ -295,3 +296,10 @@ def test_the_order_of_rows_is_no_reason():
     for pairs in (commands(), turned):
         orders = pairs, pairs[1:] + pairs[:1], random.Random(2).sample(pairs, len(pairs))
         assert len({str(advise(rows).settings) for rows in orders}) == 1
+
+
+@pytest.mark.parametrize("kind", get_args(TokenKind))
+def test_each_kind_of_token_can_be_given(kind: TokenKind) -> None:
+    sides = {"shared": False, "source": {"kind": kind}, "target": {"kind": kind}}
+    advice = advise(dates_table(), {"tokens": sides})
+    assert merge(advice.settings, {"tokens": sides})["tokens"]["source"]["kind"] == kind

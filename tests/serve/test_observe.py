@@ -37,7 +37,7 @@ def test_metrics_count_requests_texts_and_joint_computations(served: Served) -> 
         ("glassformer_requests_total", "POST", "/v1/translate", "200"): 1,
         ("glassformer_requests_total", "POST", "/v1/translate", "422"): 1,
         ("glassformer_requests_total", "GET", "other", "404"): 1,
-        ("glassformer_requests_total", "other", "/page", "405"): 1,
+        ("glassformer_requests_total", "other", "/page/main.js", "405"): 1,
         ("glassformer_texts_total", "model"): 2,
         ("glassformer_batch_requests_count",): 2,
         ("glassformer_wait_seconds_count",): 2,

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import unicodedata
 from functools import cache
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from glassformer.errors import MissingExtraError, ModelFileError, SettingsError, TextError, UsageError
-from glassformer.settings import FRAME_TOKENS, SideSettings, TokenSettings
+from glassformer.settings import FRAME_TOKENS, SideSettings, TokenKind, TokenSettings
 from glassformer.text import (
     SPECIALS,
     Tokenizer,
@@ -53,6 +54,10 @@ ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 subword_kinds = pytest.mark.parametrize("kind", ["bpe", "unigram"])
 quick = settings(max_examples=15)
+
+
+def test_the_contract_has_each_kind_that_is_learned() -> None:
+    assert {side.kind for side in KINDS.values()} == {*get_args(TokenKind)} - {"sentencepiece"}
 
 
 @cache

@@ -13,7 +13,7 @@ from glassformer.fast.threads import batch_parts
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import Position
 from glassformer.training import Run, Saved
-from glassformer.training.accelerated import Accelerated
+from glassformer.training.fast_objective import FastObjective
 from glassformer.training.train import train
 from tests.training import test_loop
 from tests.training.test_loop import PAIRS, weight_list
@@ -88,7 +88,7 @@ def test_parts_are_kept_only_where_a_batch_has_some(tmp_path):
     updater = start(tmp_path, 2).updater
     updater.go_to(Position(batch_parts=3))
     assert updater.position.batch_parts == 3
-    updater.computation = Accelerated(updater.model, settings(0, recompute=True), CPU)  # as on a GPU
+    updater.objective = FastObjective(updater.model, settings(0, recompute=True), CPU)  # as on a GPU
     updater.go_to(updater.position)
     assert updater.position.batch_parts is None
 

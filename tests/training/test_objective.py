@@ -13,7 +13,7 @@ from glassformer.data.corpus import Corpus
 from glassformer.fast.loss import cross_entropy
 from glassformer.paper.model import Transformer
 from glassformer.settings import ModelSettings, Settings
-from glassformer.training.accelerated import Accelerated
+from glassformer.training.fast_objective import FastObjective
 from glassformer.training.objective import TeacherForced, summed_losses
 from tests.tiny import in_one_array
 from tests.untrained import logits_of
@@ -29,7 +29,7 @@ def test_the_loss_of_a_model_that_copies_is_that_of_its_logits() -> None:
     corpus = Corpus(in_one_array(sources), in_one_array(targets))
     packed = TeacherForced.of(corpus, np.arange(2), torch.device("cpu"))
     found = summed_losses(model.eval(), packed, 0.1)
-    fast = Accelerated(copy.deepcopy(model), Settings(), torch.device("cpu")).summed_losses(packed, 0.1)
+    fast = FastObjective(copy.deepcopy(model), Settings(), torch.device("cpu")).summed_losses(packed, 0.1)
     torch.testing.assert_close(fast, found)
     logits = [
         logits_of(model, torch.tensor([x]), torch.tensor([y[:-1]]))[0] for x, y in zip(sources, targets, strict=True)

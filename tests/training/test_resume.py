@@ -13,7 +13,7 @@ from torch import nn
 
 from glassformer.errors import ModelFileError, RunError, SettingsError
 from glassformer.planning.notices import notices_of
-from glassformer.planning.plan import _digest, plan
+from glassformer.planning.plan import _in_common, plan
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import RESUME_FORMAT, Position, SavedRun, load_resume, read_resume, save_resume
 from glassformer.storage.container import read_tensors, write_tensors
@@ -150,7 +150,7 @@ def test_other_versions_are_allowed_and_named(interrupted):
 
 def test_several_processes_compare_their_checkpoints_and_the_models_that_they_start_from(interrupted, tmp_path):
     def compared(**options: Any) -> dict[str, str]:
-        return _digest(plan(PAIRS, **options))
+        return _in_common(plan(PAIRS, **options))
 
     resumed = compared(out=interrupted.path, resume=True)
     assert resumed["checkpoints"].startswith("step 8, ")

@@ -28,15 +28,14 @@ def info(model: Model, reporter: Reporter) -> None:
 
 def _metrics(metrics: dict[str, Any]) -> Iterator[str]:
     """Yield the metric with what it was measured on, and which weights these are."""
-    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import is_fraction
 
     if "metric" in metrics:
         name, value = metrics["metric"], metrics["value"]
-        is_fraction = name not in (*ON_THEIR_OWN_SCALE, "loss")
-        shown = f"{100 * value:.4g} %" if is_fraction else f"{value:.4g}"
+        shown = f"{100 * value:.4g} %" if is_fraction(name) else f"{value:.4g}"
         sources = f"{metrics['n_sources']:,} " if "n_sources" in metrics else ""
         rows = f"{sources}held-out rows" if metrics.get("rows") == "validation" else "training rows"
-        yield f"{name.replace('_', ' ')} {shown} of {rows}" if is_fraction else f"{name} {shown} on {rows}"
+        yield f"{name.replace('_', ' ')} {shown} of {rows}" if is_fraction(name) else f"{name} {shown} on {rows}"
     if "step" in metrics:
         yield f"after {metrics['step']:,} steps"
     if "chosen" in metrics:

@@ -203,12 +203,12 @@ def _print_reliability(reliability: Reliability) -> None:
 
 def _measured(name: str, measure: Measure) -> tuple[str, str]:
     """Return the value and the interval of a metric as text."""
-    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import is_fraction
 
     if measure.undefined is not None:
         return "undefined", measure.undefined
     value, low, high = (measured_number(name, number) for number in (measure.value, measure.low, measure.high))
-    return value if name in ON_THEIR_OWN_SCALE else f"{value} %", f"{low} – {high}"
+    return f"{value} %" if is_fraction(name) else value, f"{low} – {high}"
 
 
 def _trained_on(report: Report) -> str:
@@ -225,18 +225,18 @@ def _trained_on(report: Report) -> str:
 
 def measured_text(metric: str, value: float) -> str:
     """Return a metric and its value as text."""
-    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE, metric_name
+    from glassformer.evaluation.metrics import is_fraction, metric_name
 
     if metric == "loss":
         return f"loss {value:.4f}"
-    return f"{metric_name(metric)} {measured_number(metric, value)}{'' if metric in ON_THEIR_OWN_SCALE else ' %'}"
+    return f"{metric_name(metric)} {measured_number(metric, value)}{' %' if is_fraction(metric) else ''}"
 
 
 def measured_number(metric: str, value: float) -> str:
     """Return a value as text; fractions become percentages."""
-    from glassformer.evaluation.metrics import ON_THEIR_OWN_SCALE
+    from glassformer.evaluation.metrics import is_fraction
 
-    return f"{value if metric in ON_THEIR_OWN_SCALE else 100 * value:.2f}"
+    return f"{100 * value if is_fraction(metric) else value:.2f}"
 
 
 def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:

@@ -26,13 +26,13 @@ from glassformer.errors import TableError, UsageError, counted
 from glassformer.evaluation.answers import Answers
 from glassformer.evaluation.metrics import (
     NAMES,
-    ON_THEIR_OWN_SCALE,
     Floats,
     Item,
     Statistics,
     group_by_source,
     higher_is_better,
     interval,
+    is_fraction,
     nearest_references,
     resampled_sums,
     row_statistics,
@@ -259,7 +259,7 @@ def _fraction_beyond(differences: Floats, observed: float) -> float:
 
 
 def _verdict(name: str, difference: float, low: float, high: float, better: str, n_rows: int) -> str:
-    scale = 1 if name in ON_THEIR_OWN_SCALE else 100
+    scale = 100 if is_fraction(name) else 1
     if better:
         ends = sorted((abs(low) * scale, abs(high) * scale))
         return f"{better} is better by {abs(difference) * scale:.2f} points ({ends[0]:.2f} to {ends[1]:.2f})"

@@ -41,9 +41,6 @@ References = str | Sequence[str]
 NAMES = ("exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate", "bleu", "chrf")
 """The metrics of texts."""
 
-ON_THEIR_OWN_SCALE = ("bleu", "chrf")
-"""Metrics from 0 to 100; all others are fractions."""
-
 
 @dataclass(frozen=True)
 class Measure:
@@ -363,6 +360,11 @@ def quick_metric(
     """Return the value of one metric, without the time for its interval. Where BLEU is undefined, it is 0."""
     measure = measured(row_statistics(name, hypotheses, references, split_tokens), resamples=1)
     return measure.value if measure.undefined is None else 0.0
+
+
+def is_fraction(name: str) -> bool:
+    """Whether people read this metric in percent; BLEU and chrF are from 0 to 100 already."""
+    return name not in ("bleu", "chrf", "loss")
 
 
 def metric_name(name: str) -> str:

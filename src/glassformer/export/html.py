@@ -1,9 +1,8 @@
 """One HTML file that translates, offline: a page with the weights, the tokenizers and the search in it.
 
-The modules of the page are joined here, without a build step. Those of the translator
-become one module, `translator/engine.js`, which runs in a worker; the others are data: URLs of an import map, as in the
-report of the glass box. Description and weights are scripts. The content security policy has the SHA-256 of all
-scripts: a browser leaves out one that is not as it was written, and the page says that it is damaged.
+The modules of the page are joined into one, as in the report of the glass box; those of the translator also by
+themselves, for a worker. That program, description and weights are scripts. The content security policy has the SHA-256
+of all scripts: a browser leaves out one that is not as it was written, and the page says that it is damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from glassformer.glassbox.catalogue import weight_axes
 from glassformer.glassbox.report import (
     PAGE as GLASSBOX_PAGE,
     base64_text,
-    data_url,
+    joined,
     modules as glassbox_modules,
     policy_hash,
     style_sheet,
@@ -37,7 +36,6 @@ from glassformer.text.inputs import Source, SourceLike, example_source
 
 PAGE = Path(__file__).parent / "page"
 FILE_NAME = "index.html"
-ENTRY = "import 'translator/main.js';"
 MAX_PARAMETERS = 12_000_000
 """Of a model whose glass box the page opens: it has every number of an answer."""
 PART_BYTES = 3 * 2**20  # of the weights in one element; a multiple of 3, so that base64 has no padding inside
@@ -57,8 +55,6 @@ Upload `index.html`, here as `translator.html`, and write where it is to be:
 <iframe src="translator.html" title="Translator" style="width: 100%; height: 640px; border: 0"></iframe>
 ```
 """
-_IMPORT = re.compile(r"^import (\{[^}]*\}) from '([^']+)';\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export ((?:class|const|function\*?|async function) (\w+))", re.MULTILINE)
 
 
 def check_supported(model_file: ModelFile) -> None:
@@ -106,22 +102,22 @@ def page_html(model_file: ModelFile, precision: str, title: str | None = None, e
         "example": example,
         "opens_glass_box": model_file.n_parameters <= MAX_PARAMETERS,
     }
-    urls = {name: data_url(name, source) for name, source in modules().items()}
-    imports = json.dumps({"imports": urls}, ensure_ascii=False)
+    script = joined("translator/main.js", modules())
     style = style_sheet() + (PAGE / "style.css").read_text("utf-8")
-    text = json.dumps(description).replace("<", "\\u003c")  # so that no token ends the script
+    given = {"description": description, "engine": engine(), "weights": []}
+    constants = ", ".join(f"{name} = {json.dumps(value)}" for name, value in given.items())
+    model = [f"const {constants};".replace("<", "\\u003c")]  # so that no token ends the script
     parts = (base64_text(weights[start : start + PART_BYTES]) for start in range(0, len(weights), PART_BYTES))
-    model = [f"const description = {text}, weights = [];", *(f'weights.push("{part}");' for part in parts)]
-    hashes = " ".join(map(policy_hash, (imports, *model, ENTRY)))
-    policy = f"{POLICY}; script-src data: {hashes}; style-src {policy_hash(style)}"
+    model += [f'weights.push("{part}");' for part in parts]
+    hashes = " ".join(map(policy_hash, (*model, script)))
+    policy = f"{POLICY}; script-src {hashes}; style-src {policy_hash(style)}"
     filled = {
         "policy": policy,
         "title": html.escape(title),
         "style": style,
-        "imports": imports,
         "glassbox": glassbox_body(),
-        "model": "\n".join(f'<script class="model">{script}</script>' for script in model),
-        "entry": ENTRY,
+        "model": "\n".join(f'<script class="model">{part}</script>' for part in model),
+        "script": script,
     }
     page = (PAGE / "index.html").read_text("utf-8")
     return re.sub(r"<!-- (\w+) -->", lambda match: filled[match[1]], page).encode()
@@ -174,40 +170,13 @@ def _some_text(model_file: ModelFile) -> Source:
 
 @cache
 def modules() -> dict[str, str]:
-    """Return the modules of the page, bare name -> source; the worker's are joined as `translator/engine.js`."""
-    sources = glassbox_modules() | {f"translator/{path.name}": path.read_text("utf-8") for path in PAGE.glob("*.js")}
-    worker = "translator/worker.js"
-    inside = {name for name in _in_order(worker, sources) if name.startswith("translator/")}
-    outside = {name: source for name, source in sources.items() if name not in inside}
-    return outside | {"translator/engine.js": joined(worker, sources)}
+    """Return the modules of the page: bare name -> source."""
+    return glassbox_modules() | {f"translator/{path.name}": path.read_text("utf-8") for path in PAGE.glob("*.js")}
 
 
-def joined(name: str, sources: Mapping[str, str]) -> str:
-    """Return a module and all that it imports as one; it exports what the modules of the same folder do."""
-    folder = name.rpartition("/")[0]
-    parts = (_enclosed(module, sources[module], module.startswith(folder)) for module in _in_order(name, sources))
-    return "\n".join(["'use strict';", *parts])
-
-
-def _in_order(name: str, sources: Mapping[str, str], order: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the names of a module and of all that it imports, each after its own imports."""
-    for _, imported in _IMPORT.findall(sources[name]):
-        if imported not in order:
-            order = _in_order(imported, sources, order)
-    return (*order, name)
-
-
-def _enclosed(name: str, source: str, is_exported: bool) -> str:
-    """Return a module as a function that is called once, so that it has its own scope."""
-    source = _IMPORT.sub(lambda match: f"const {match[1]} = {_variable(match[2])};\n", source)
-    names = ", ".join(match[1] for match in _EXPORT.findall(source))
-    body = _EXPORT.sub(lambda match: match[1], source)
-    call = f"const {_variable(name)} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();"
-    return f"{call}\nexport const {{ {names} }} = {_variable(name)};\n" if is_exported else call
-
-
-def _variable(name: str) -> str:
-    return "module_" + re.sub(r"\W", "_", name)
+def engine() -> str:
+    """Return the program of the worker."""
+    return joined("translator/worker.js", modules())
 
 
 # Weights

@@ -1,12 +1,5 @@
 """Drop-in replacements of named parts of the paper's model, for speed. Without this room everything works, slower.
 
-    attention           heads of packed sentences: `MultiHeadAttention`, `CopyMechanism`, and who sees whom
-    compiled_attention  attention of packed sentences on a CPU, in C
-    dropout             `nn.Dropout`, on a CPU in C
-    loss                output layer and cross-entropy, a few rows at a time
-    packing             tokens of a batch without padding, and where attention needs them padded
-    threads             memory and threads of a CPU, and the parts of a batch that they compute
-
 Each equals a few lines of `paper/model.py` or PyTorch; a test compares the two.
 """
 

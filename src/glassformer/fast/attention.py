@@ -32,7 +32,7 @@ class Packed:
 
     @property
     def length(self) -> int:
-        return self.layout.length
+        return self.memory_layout.length
 
     def attend(
         self,
@@ -40,7 +40,7 @@ class Packed:
         key: Float[Tensor, "M Hd_k"],
         value: Float[Tensor, "M Hd_v"],
         n_heads: int,
-        dropout: nn.Module,
+        dropout: nn.Dropout,
     ) -> Float[Tensor, "P Hd_v"]:
         """Compute attention as matrix products of padded sentences."""
         q = split_heads(self.layout.pad(query), n_heads)
@@ -60,7 +60,7 @@ def fastest_attention(
     value: Float[Tensor, "B H S d_v"],
     visible: Bool[Tensor, "B #H #T S"] | None,
     causal: bool,
-    dropout: nn.Module,
+    dropout: nn.Dropout,
 ) -> Float[Tensor, "B H T d_v"]:
     """softmax(Q Kᵀ / sqrt(d_k)) V of keys that are `visible`, or, if `causal`, up to the position of the query.
 
@@ -81,9 +81,9 @@ def fastest_attention(
     return output if visible is None or causal else output * visible.any(dim=3, keepdim=True)
 
 
-def probability_of(dropout: nn.Module) -> float:
+def probability_of(dropout: nn.Dropout) -> float:
     """Return the probability with which a module drops now."""
-    return float(dropout.p) if dropout.training and isinstance(dropout, nn.Dropout) else 0.0
+    return dropout.p if dropout.training else 0.0
 
 
 class FastMultiHeadAttention(MultiHeadAttention):

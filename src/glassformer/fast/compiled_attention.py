@@ -73,10 +73,10 @@ class CompiledAttention:
         (own, memory, weights), queries, keys = saved, self.layout, self.memory_layout
         n_keys = -(-keys.length // LANES) * LANES
         room = own.new_empty(n_keys * (max(self.d_k, self.d_v) + 2 * queries.length))
-        places = (each.data_ptr() for each in (weights, room, queries.starts, keys.starts))
+        addresses = (each.data_ptr() for each in (weights, room, queries.starts, keys.starts))
         widths = own.shape[1], (own if memory is None else memory).shape[1]
         shape = queries.n_sentences, self.n_heads, self.d_k, self.d_v, self.causal
-        task = _Task(*self.addresses(own, memory), *places, *widths, *shape, *drop)
+        task = _Task(*self.addresses(own, memory), *addresses, *widths, *shape, *drop)
         getattr(library(), f"glassformer_{function}")(ctypes.addressof(task), *results)
 
 

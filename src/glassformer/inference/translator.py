@@ -185,9 +185,8 @@ class Translator:
         `options` are fields of DecodingSettings (`num_beams=5`) over `decoding`, by default the model's own (see
         `DecodingSettings.override`). `prefixes`, one for each text, are forced starts of the answers. `must_match` is a
         regular expression for whole answers, `choices` are the possible answers; where none has the forced start, the
-        answer is empty, and not `is_allowed`. `progress` is
-        called with the number of texts that were finished. `where[i]` names text i in errors (by default its row, from
-        1).
+        answer is empty, and not `is_allowed`. `progress` is called with the number of texts that were finished.
+        `where[i]` names text i in errors (by default its row, from 1).
 
         Raises TooLongError when a text is longer than the model takes (the first ten are named), TextError when one
         holds a token that the vocabulary has no id for and no `<unk>`, or has an empty input, and when a prefix holds a
@@ -239,7 +238,7 @@ class Translator:
                 progress(len(answers))
             check_time_limit()  # for engines that do not check it in each step
 
-        with _naming(names_of_rows):
+        with _named_errors(names_of_rows):
             search(self.engine, sources, decoding, max_new_tokens, forced, keep, guide)
         return results
 
@@ -278,7 +277,7 @@ class Translator:
             self.target_tokenizer.frame(self.target_tokenizer.encode(target, where=name))
             for (_, target), name in zip(checked, names, strict=True)
         ]
-        with _naming(names):
+        with _named_errors(names):
             scored = self.engine.score(list(zip(sources, targets, strict=True)))
         return [
             PairScore(
@@ -303,7 +302,7 @@ class Translator:
 
 
 @contextlib.contextmanager
-def _naming(names: Sequence[str]) -> Iterator[None]:
+def _named_errors(names: Sequence[str]) -> Iterator[None]:
     """Give an error of an engine the name of the text instead of its number."""
     try:
         yield

@@ -49,7 +49,7 @@ def attention(
     """
     scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[3])  # [B H T S]
     scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=3).masked_fill(~visible, 0.0)
+    weights = scores.softmax(dim=3).masked_fill(~visible, 0.0)  # all 0 where no key is visible
     return dropout(weights) @ value
 
 
@@ -61,12 +61,12 @@ class Visibility(Protocol):
         """The positions of the longest of the sequences that are seen."""
         ...
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, n_heads: int, dropout: nn.Module) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, n_heads: int, dropout: nn.Dropout) -> Tensor:
         """Compute `attention` of all heads, which are side by side in the last axis of all arguments and the result."""
         ...
 
     def rows(self, table: Float[Tensor, "length D"]) -> Float[Tensor, "*tokens D"]:
-        """Return the row of each token's position."""
+        """Return the row of a table, of positions from 0, for each token that attends."""
         ...
 
 
@@ -96,7 +96,7 @@ class MultiHeadAttention(nn.Module):
 
 @dataclass(frozen=True)
 class Padded:
-    """Who sees whom among padded sequences."""
+    """Who sees whom among padded sequences: `visible` is the mask of attention, the same for all heads."""
 
     visible: Bool[Tensor, "#B #T S"]
 
@@ -110,7 +110,7 @@ class Padded:
         key: Float[Tensor, "B S Hd_k"],
         value: Float[Tensor, "B S Hd_v"],
         n_heads: int,
-        dropout: nn.Module,
+        dropout: nn.Dropout,
     ) -> Float[Tensor, "B T Hd_v"]:
         q, k, v = (split_heads(x, n_heads) for x in (query, key, value))
         return attention(q, k, v, self.visible[:, None], dropout).transpose(1, 2).flatten(2)  # [B H T d] -> [B T H·d]
@@ -133,9 +133,10 @@ class Visibilities(NamedTuple):
 
 
 def padded(source_visible: Bool[Tensor, "B S"], target_length: int) -> Visibilities:
-    """Section 3.2.3: all see the visible tokens of the source; a target position sees itself and earlier positions.
+    """Return who sees whom among padded sequences (section 3.2.3).
 
-    Padding on the right of the target needs no mask: no token sees it.
+    All see the visible tokens of the source; a target position sees itself and earlier positions. Padding on the right
+    of the target needs no mask: no token sees it.
     """
     source = Padded(source_visible[:, None])
     causal = source_visible.new_ones(1, target_length, target_length).tril()

@@ -122,7 +122,7 @@ def plan(
             beginning = Beginning(fixed, complete, init, overwrite=overwrite)
         return _decide(directory, beginning, processes, pairs=pairs, valid=valid, test=test, members=members)
 
-    return decide() if processes.count == 1 else processes.agree(decide, _digest)
+    return decide() if processes.count == 1 else processes.agree(decide, _in_common)
 
 
 def _decide(
@@ -182,13 +182,13 @@ def _decide(
 def _with_candidates(planned: Plan, candidates: Sequence[Candidate], overrides: Mapping[str, Any]) -> Plan:
     """Add the candidates of a race, where they can be told apart, and are trained by one process into one model."""
     n_rows, plans = len(planned.prepared.valid_pairs), [(candidates[0], planned)]
-    because = {
+    obstacles = {
         f"{counted(n_rows, 'held-out row')} are too few (it needs {MIN_RACE_ROWS})": n_rows < MIN_RACE_ROWS,
         f"training.steps are fewer than {MIN_RACE_STEPS:,}": planned.settings.training.steps < MIN_RACE_STEPS,
         "members share one recipe": planned.members > 1,
         "several processes share one model": planned.processes.count > 1,
     }
-    why = next((reason for reason, holds in because.items() if holds), "")
+    why = next((reason for reason, holds in obstacles.items() if holds), "")
     for candidate in candidates[1:] if not why else ():
         advice = advise(planned.table.pairs, overrides, planned.table.inputs, candidate)
         settings = Settings(**merge(advice.settings, overrides))
@@ -220,7 +220,7 @@ def _is_raced(setting: str) -> bool:
     return setting == "model.copy_mechanism" or setting.endswith(".kind")
 
 
-def _digest(planned: Plan) -> dict[str, str]:
+def _in_common(planned: Plan) -> dict[str, str]:
     """Return what all processes of a run must have in common."""
     tokenizers = json.dumps(tokenizers_to_dict(*planned.prepared.tokenizers), sort_keys=True)
     position = planned.resumed.saved.position if planned.resumed else None
@@ -254,7 +254,7 @@ def _settings(
 
 
 def _settled_by(start: ModelFile | None, beginning: Beginning) -> dict[str, Any]:
-    """The tokens and the shape of the model to start from. Raises UsageError when other ones are set."""
+    """Return the tokens and the shape of the model to start from. Raises UsageError when other ones are set."""
     if start is None:
         return {}
     settled = start.settings.model_dump(include={"tokens", "model"})
@@ -278,7 +278,7 @@ def _tokenizers_of(start: ModelFile | None, table: Table) -> Tokenizers | None:
 
 
 def _choices(advised: Iterable[Choice], overrides: Mapping[str, Any], *, has_start: bool) -> list[Choice]:
-    """The choices that were advised or given, each with its reason; a model to start from fixes tokens and shape."""
+    """Return the choices, advised or given, with their reasons; a model to start from fixes tokens and shape."""
     values = flat(overrides)
     choices = []
     for choice in advised:

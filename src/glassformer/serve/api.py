@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from glassformer.data.digits import six_digits
 from glassformer.errors import BusyError, GlassformerError, quoted
-from glassformer.glassbox.report import live_html, modules, style_sheet
+from glassformer.glassbox.report import live_html, page_script, style_sheet
 from glassformer.glassbox.schema import Trace
 from glassformer.serve.bodies import (
     ERRORS,
@@ -191,14 +191,13 @@ def _serve_page(app: FastAPI) -> None:
         html, policy = reference_html(app.openapi())
         return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
-    @app.get("/page/{name:path}", include_in_schema=False)
-    async def part(name: str) -> PlainTextResponse:
-        if name == "style.css":
-            return PlainTextResponse(style_sheet(), media_type="text/css")
-        source = modules().get(f"glassbox/{name}")
-        if source is None:
-            raise HTTPException(404)
-        return PlainTextResponse(source, media_type="text/javascript")
+    @app.get("/page/style.css", include_in_schema=False)
+    async def style() -> PlainTextResponse:
+        return PlainTextResponse(style_sheet(), media_type="text/css")
+
+    @app.get("/page/main.js", include_in_schema=False)
+    async def script() -> PlainTextResponse:
+        return PlainTextResponse(page_script(), media_type="text/javascript")
 
 
 def _handle_errors(app: FastAPI) -> None:

@@ -121,7 +121,7 @@ class Observed:
 
     def _record(self, scope: Scope, facts: dict[str, Any], status: int, seconds: float) -> None:
         path = scope["path"]
-        route = path if path in self.routes else "/page" if path.startswith("/page/") else "other"
+        route = path if path in self.routes else "other"
         method = scope["method"] if scope["method"] in METHODS else "other"
         self.metrics.requests.labels(method, route, status).inc()
         self.metrics.seconds.labels(route).observe(seconds)

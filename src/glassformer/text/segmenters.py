@@ -162,4 +162,4 @@ class Subwords:
 def segmenter(kind: str, pieces: Sequence[str], learned: Learned) -> Segmenter:
     """Return the segmenter of a kind of token; `pieces` are in the order of their ids. SentencePiece is not here."""
     plain: dict[str, type[Segmenter]] = {"characters": Characters, "words": Words, "bytes": Bytes}
-    return plain[kind]() if kind in plain else Subwords(pieces, learned)
+    return Subwords(pieces, learned) if kind == "subwords" else plain[kind]()

@@ -55,7 +55,7 @@ def forecast(planned: Plan, device: str = "auto") -> Forecast:
     if needed > available and updater.device.type != "cuda":  # a GPU tries: a batch is split there
         return Forecast(steps, validations, needed, available)
     begun = time.perf_counter()
-    validator = Validator(planned.prepared, updater.computation, updater.processes)
+    validator = Validator(planned.prepared, updater.objective, updater.processes)
     validator.measure()  # of an untrained model, whose answers do not end
     of_validation = (1 + updater.has_averages) * (time.perf_counter() - begun)  # the averages are measured, too
     of_step, speed = _measure(updater, largest, epoch)

@@ -40,7 +40,7 @@ from glassformer.training.output import Output, best_model, calibrate_held_out, 
 from glassformer.training.race import Contender, race
 from glassformer.training.recovery import MAX_SKIPPED, diverged, restore
 from glassformer.training.schedule import ALL_STEPS, NO_GAIN, OUT_OF_TIME, begin_decay, is_settled
-from glassformer.training.update import Update, first_updater, initial_model
+from glassformer.training.update import Update, Updater, first_updater, initial_model
 from glassformer.training.validation import BEST_VALIDATION, Validator
 
 PROGRESS_SECONDS = 1.0
@@ -64,18 +64,20 @@ class Run:
     """
 
     def __init__(self, planned: Plan, device: str = "auto") -> None:
-        self.planned, self.prepared, self.directory = planned, planned.prepared, planned.directory
-        self.settings, self.processes = planned.settings, planned.processes
+        self.directory, self.processes = planned.directory, planned.processes
         self.device = device_of(planned, device)
         init = planned.start.path if planned.start else None
-        self.output = Output(self.directory, self.prepared, init, planned.reasons, writes=self.processes.is_first)
-        self.updater = first_updater(planned, self.device)
-        self.model = self.updater.model
-        self.position = self.updater.position
-        self.validator = Validator(self.prepared, self.updater.computation, self.processes)
+        self.output = Output(self.directory, planned.prepared, init, planned.reasons, writes=self.processes.is_first)
+        updater = first_updater(planned, self.device)
+        self._set_up(planned, updater, Validator(planned.prepared, updater.objective, self.processes))
         self._changes = planned.resumed.changes if planned.resumed else ()
         self._asked_to_stop = self._stopping = self._begun = self._finished = False
         self._meter = Meter()
+
+    def _set_up(self, planned: Plan, updater: Updater, validator: Validator) -> None:
+        """Train by this plan, with its updater and validator; after a race, these are the winner's."""
+        self.planned, self.prepared, self.settings = planned, planned.prepared, planned.settings
+        self.updater, self.model, self.position, self.validator = updater, updater.model, updater.position, validator
 
     def stop(self) -> None:
         """Save and stop after the current update."""
@@ -97,7 +99,7 @@ class Run:
         with self.output.held():
             self._open_directory()
             self._begun = True
-            for event in self._all_events():
+            for event in self._events():
                 self._finished = isinstance(event, Finished)
                 self.output.event(event)
                 yield event
@@ -137,7 +139,7 @@ class Run:
         self._save()
         self._save()  # so that the previous checkpoint has the changes, too
 
-    def _all_events(self) -> Iterator[Event]:
+    def _events(self) -> Iterator[Event]:
         if self.planned.candidates:
             raced = raced_settings(self.planned)
             contenders = [Contender(str(name), planned, self.device) for name, planned in self.planned.candidates]
@@ -146,18 +148,16 @@ class Run:
                 yield Stopped(0, 0.0, self.directory.resume)
                 return
             self._take(winner, dict.fromkeys(raced, result))
-        yield from self._events()
+        yield from self._events_of_training()
 
     def _take(self, winner: Contender, reasons: Mapping[str, str]) -> None:
         """Go on with the winner of a race; `reasons` are those of the settings that were raced."""
-        self.planned, self.prepared, self.settings = winner.planned, winner.planned.prepared, winner.planned.settings
-        self.updater, self.validator = winner.updater, winner.validator
-        self.model, self.position = self.updater.model, self.updater.position
+        self._set_up(winner.planned, winner.updater, winner.validator)
         self.output.prepared = self.prepared
         self.output.recipe({**self.planned.reasons, **reasons})
         self.output.data()
 
-    def _events(self) -> Iterator[Event]:
+    def _events_of_training(self) -> Iterator[Event]:
         yield self._started()
         position, training, updates = self.position, self.settings.training, self.updater.batches()
         snapshots = {training.steps >> i for i in range(1, training.keep_snapshots + 1)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from glassformer.data.batches import Rows
 from glassformer.data.corpus import Corpus
 from glassformer.paper.model import Transformer, padded
+from glassformer.runtime.devices import autocast
 from glassformer.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def summed_losses(
     return (1 - label_smoothing) * plain - label_smoothing * log_probs.mean(dim=1).sum(), plain.detach()
 
 
-class Computation:
-    """The losses of some rows and their gradients, by the paper's model as it is. `Accelerated` is the faster one."""
+class Objective:
+    """The loss of rows and its gradient, by the paper's model as it is. `FastObjective` computes them in less time."""
 
     batch_parts: int | None = None
     """The number of parts of a batch that are computed at the same time in a new run; None where it has no parts."""
@@ -89,8 +89,21 @@ class Computation:
     def summed_losses(self, rows: TeacherForced, label_smoothing: float) -> tuple[Tensor, Tensor]:
         return summed_losses(self.model, rows, label_smoothing)
 
-    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, _n_parts: int) -> Tensor:
-        """Add the gradient of some rows to the parameters, and return their sums. `losses` returns loss and sums."""
-        loss, sums = losses(rows)
+    def losses(self, corpus: Corpus, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Return `summed_losses` of rows of a corpus, in the precision and with the smoothing of the training."""
+        training = self.settings.training
+        with autocast(self.device, training.precision):
+            return self.summed_losses(TeacherForced.of(corpus, rows, self.device), training.label_smoothing)
+
+    def add_gradient(self, corpus: Corpus, rows: Rows, n_tokens: int, weight: float, _n_parts: int) -> Tensor:
+        """Add the gradient of the part of some rows in a mean over `n_tokens`; return their losses, in one tensor.
+
+        `weight` is 0 for rows that do not count.
+        """
+        loss, losses = self._part_of_mean(corpus, rows, n_tokens, weight)
         loss.backward()  # type: ignore[no-untyped-call]
-        return sums
+        return losses
+
+    def _part_of_mean(self, corpus: Corpus, rows: Rows, n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
+        smoothed, plain = self.losses(corpus, rows)
+        return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight

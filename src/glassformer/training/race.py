@@ -32,7 +32,7 @@ class Contender:
         self.name, self.planned = name, planned
         self.updater, training = first_updater(planned, device), planned.settings.training
         self.steps = math.ceil(min(ROUND_TOKENS / training.batch_tokens, PART_OF_STEPS * training.steps))
-        self.validator, self.seconds = Validator(planned.prepared, self.updater.computation), 0.0
+        self.validator, self.seconds = Validator(planned.prepared, self.updater.objective), 0.0
         self._states = self._random_states()
 
     @property

@@ -17,7 +17,7 @@ from glassformer.data.prepare import Prepared
 from glassformer.errors import is_out_of_memory
 from glassformer.paper.model import Transformer
 from glassformer.planning.plan import Plan
-from glassformer.runtime.devices import autocast, avoid_cudnn
+from glassformer.runtime.devices import avoid_cudnn
 from glassformer.runtime.processes import Processes
 from glassformer.settings import Settings
 from glassformer.storage.checkpoints import Position
@@ -25,7 +25,7 @@ from glassformer.storage.container import Arrays
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.weights import build_model, set_weights
 from glassformer.text.vocabulary import copied_ids
-from glassformer.training.objective import Computation, TeacherForced
+from glassformer.training.objective import Objective
 from glassformer.training.recovery import smaller_limit, split_rows
 from glassformer.training.schedule import learning_rate
 
@@ -55,7 +55,7 @@ class Updater:
         processes: Processes = Processes(),  # noqa: B008  (immutable)
     ) -> None:
         self.model, self.corpus, self.settings, self.device = model, corpus, settings, device
-        self.computation = computation_of(model, settings, device)
+        self.objective = objective_of(model, settings, device)
         self.processes = processes
         training = settings.training
         self.optimizer = torch.optim.AdamW(
@@ -72,7 +72,7 @@ class Updater:
 
     def go_to(self, position: Position) -> None:
         """Continue as the run did at a position: with the same parts of a batch, where batches have parts."""
-        parts = self.computation.batch_parts
+        parts = self.objective.batch_parts
         vars(self.position).update(vars(position), batch_parts=parts and (position.batch_parts or parts))
 
     def begin_again(self, weights: Arrays) -> None:
@@ -107,7 +107,7 @@ class Updater:
         memory is split, now and in all later updates; the sum of the gradients is the same. Raises RunError when a
         single row does not fit; the weights are then those before the update.
         """
-        with self.computation.threads():
+        with self.objective.threads():
             self.model.train()
             n_tokens = sum(int((self.corpus.target.lengths[rows] - 1).sum()) for rows in batches)
             losses = self._accumulate(batches, n_tokens)
@@ -140,7 +140,7 @@ class Updater:
     def _average(self) -> None:
         """Let the averages follow the weights, over a tenth of the steps so far (Karras et al. 2024).
 
-        They stand beside the means of Adam in the state of the optimizer, which a checkpoint has.
+        They are next to the means of Adam in the state of the optimizer, which a checkpoint has.
         """
         state = self.optimizer.state
         weights = [weight for weight in self.model.parameters() if state[weight]] if self.has_averages else []
@@ -166,7 +166,7 @@ class Updater:
                     weight.copy_(value)
 
     def _accumulate(self, batches: Sequence[Rows], n_tokens: int) -> list[Tensor]:
-        """Compute the gradient of an update, in parts that fit into memory; return the `_losses` of each part."""
+        """Compute the gradient of an update, in parts that fit into memory; return the losses of each part."""
         while True:
             shares = [share(rows, self.processes.rank, self.processes.count) for rows in batches]
             parts = [
@@ -188,21 +188,7 @@ class Updater:
                 torch.cuda.empty_cache()
 
     def _forward_backward(self, rows: Rows, n_tokens: int, weight: float) -> Tensor:
-        """Add the gradient of some rows, of the mean over all `n_tokens` of the update; return their `_losses`.
-
-        `weight` is 0 for rows that do not count.
-        """
-        return self.computation.add_gradient(
-            lambda part: self._losses(part, n_tokens, weight), rows, self.position.batch_parts or 1
-        )
-
-    def _losses(self, rows: Rows, n_tokens: int, weight: float) -> tuple[Tensor, Tensor]:
-        """Return the part of some rows in the mean loss of an update, and their summed losses: smoothed and plain."""
-        training = self.settings.training
-        with autocast(self.device, training.precision):
-            packed = TeacherForced.of(self.corpus, rows, self.device)
-            smoothed, plain = self.computation.summed_losses(packed, training.label_smoothing)
-        return smoothed * weight / n_tokens, torch.stack([smoothed.detach(), plain]) * weight
+        return self.objective.add_gradient(self.corpus, rows, n_tokens, weight, self.position.batch_parts or 1)
 
 
 def share(rows: Rows, rank: int, count: int) -> tuple[Rows, float]:
@@ -215,15 +201,15 @@ def share(rows: Rows, rank: int, count: int) -> tuple[Rows, float]:
     return (own, 1.0) if len(own) else (rows[:1], 0.0)
 
 
-def computation_of(model: Transformer, settings: Settings, device: torch.device) -> Computation:
+def objective_of(model: Transformer, settings: Settings, device: torch.device) -> Objective:
     """Return the fastest way to train a model on a device; the model is changed for it. The room may be missing."""
     try:
-        from glassformer.training.accelerated import Accelerated
+        from glassformer.training.fast_objective import FastObjective
     except ModuleNotFoundError as error:
         if error.name != "glassformer.fast":
             raise
-        return Computation(model, settings, device)
-    return Accelerated(model, settings, device)
+        return Objective(model, settings, device)
+    return FastObjective(model, settings, device)
 
 
 def initial_model(prepared: Prepared, start: ModelFile | None = None) -> Transformer:

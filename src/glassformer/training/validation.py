@@ -24,7 +24,7 @@ from glassformer.inference.encoding import default_max_new_tokens
 from glassformer.inference.engines import Engine, search
 from glassformer.inference.engines.compiled import prepare_inference
 from glassformer.inference.engines.numpy import NumPyEngine
-from glassformer.runtime.devices import CPU, autocast
+from glassformer.runtime.devices import CPU
 from glassformer.runtime.processes import Processes
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.storage.container import Arrays
@@ -32,7 +32,7 @@ from glassformer.storage.records import Metrics
 from glassformer.storage.weights import get_weights, set_weights
 from glassformer.text.inputs import readable
 from glassformer.training.events import Sample
-from glassformer.training.objective import Computation, TeacherForced
+from glassformer.training.objective import Objective
 
 N_SAMPLES = 3
 MAX_ERRORS = 500  # wrong answers that are kept
@@ -64,7 +64,7 @@ class Validator:
     """Measures the current weights of a model in training. Each of the processes does a part of it."""
 
     prepared: Prepared
-    computation: Computation
+    objective: Objective
     processes: Processes = field(default_factory=Processes)
 
     @property
@@ -127,7 +127,7 @@ class Validator:
 
     def measure_weights(self, weights: Arrays, *, as_used: bool = False) -> Measurement:
         """Measure other weights, as `measure` does; the model has its own ones afterwards."""
-        model = self.computation.model
+        model = self.objective.model
         current_weights = get_weights(model)
         set_weights(model, weights)
         measured = self.measure(as_used=as_used)
@@ -165,7 +165,7 @@ class Validator:
     ) -> list[tuple[tuple[int, ...], float]]:
         """Return ids and score of the best answer to each source; each process searches some of them."""
         rank, count = self.processes.rank, self.processes.count
-        model, device, target = self.computation.model, self.computation.device, self.prepared.target_tokenizer
+        model, device, target = self.objective.model, self.objective.device, self.prepared.target_tokenizer
         engine: Engine  # a new one, because the weights have changed
         if device == CPU:
             engine = NumPyEngine([prepare_inference(self.prepared.settings.model, get_weights(model))], target)
@@ -189,15 +189,14 @@ class Validator:
         ]
 
     def _loss(self, corpus: Corpus, rows: NDArray[np.int64]) -> float:
-        training, computation = self.prepared.settings.training, self.computation
+        training, objective = self.prepared.settings.training, self.objective
         lengths = corpus.source.lengths[rows], corpus.target.lengths[rows]
         total, n_tokens = 0.0, 0
         rank, count = self.processes.rank, self.processes.count
-        computation.model.eval()
-        with torch.no_grad(), autocast(computation.device, training.precision):
+        objective.model.eval()
+        with torch.no_grad():
             for batch in plan_batches(*lengths, training.batch_tokens, seed=0, epoch=0)[rank::count]:
-                packed = TeacherForced.of(corpus, rows[batch], computation.device)
-                total += float(computation.summed_losses(packed, label_smoothing=0.0)[1])
+                total += float(objective.losses(corpus, rows[batch])[1])
                 n_tokens += int((lengths[1][batch] - 1).sum())
         total, n_all = self.processes.sum_numbers(total, n_tokens)
         return total / n_all

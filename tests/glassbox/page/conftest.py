@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.glassbox.report import report_html
+from glassformer.glassbox.report import modules, report_html
 from glassformer.glassbox.run_records import (
     CheckpointAnswer,
     HeadEffect,
@@ -21,7 +21,7 @@ from glassformer.glassbox.run_records import (
     Validation,
 )
 from glassformer.glassbox.schema import Trace
-from tests.browser import PATIENCE, chromium
+from tests.browser import PATIENCE, chromium, with_modules
 
 PANELS = (
     "story", "tokens", "embedding", "qkv", "attention", "norm", "heads", "logits",
@@ -64,6 +64,7 @@ class Window:
     """One page. `complaints` are console messages, exceptions, dialogs, and requests for anything from outside."""
 
     panels = PANELS
+    sources = staticmethod(modules)
 
     def __init__(self, page: Any, folder: Path) -> None:
         page.set_default_timeout(PATIENCE)
@@ -125,7 +126,7 @@ class Window:
 
     def run(self, program: str, given: Any = None) -> Any:
         """The body of an async function of `given`, which may import the page's modules."""
-        return self.page.evaluate(f"async (given) => {{ {program} }}", given)
+        return self.page.evaluate(f"async (given) => {{ {with_modules(program, self.sources())} }}", given)
 
     def all(self, selector: str, expression: str) -> list[Any]:
         """The expression for `each` element."""

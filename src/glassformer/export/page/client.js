@@ -1,25 +1,14 @@
 /** The worker, as the page sees it: one job at a time, the newest wins. */
 
-/** The engine as a plain script: from a file, Chromium starts no worker that is a module. */
-function engineScript() {
-  const { imports } = JSON.parse(document.querySelector('script[type="importmap"]').textContent);
-  const url = imports['translator/engine.js'];
-  return decodeURIComponent(url.slice(url.indexOf(',') + 1)).replace(/^export .*$/gm, '');
-}
-
-/** A URL that `new Worker` accepts under the page's policy. */
-function trusted(url) {
-  const rules = { createScriptURL: (given) => given };
-  return globalThis.trustedTypes ? trustedTypes.createPolicy('glassformer', rules).createScriptURL(url) : url;
-}
-
 export class Client {
-  /** @param description  the object of glassformer.json @param {string[]} parts  the weights, in base64 */
-  constructor(description, parts) {
+  /** @param {string} engine  the program of the worker @param description  the object of glassformer.json @param {string[]} parts  the weights, in base64 */
+  constructor(engine, description, parts) {
     this.job = 0;
     this.listener = null;
-    const url = URL.createObjectURL(new Blob([engineScript()], { type: 'text/javascript' }));
-    this.worker = new Worker(trusted(url));
+    const script = engine.replace(/^export .*$/gm, ''); // from a file, Chromium starts no worker that is a module
+    const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
+    const rules = { createScriptURL: (given) => given }; // of the policy of the page
+    this.worker = new Worker(globalThis.trustedTypes?.createPolicy('glassformer', rules).createScriptURL(url) ?? url);
     /** Resolves when the model is loaded. */
     this.ready = new Promise((resolve, reject) => {
       this.worker.onmessage = ({ data }) => {

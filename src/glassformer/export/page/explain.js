@@ -5,7 +5,7 @@ import { drawn, el } from 'glassbox/core/dom.js';
 import { readable } from 'glassbox/tokenizer/source.js';
 import { show } from 'glassbox/shell/view.js';
 import { traceText } from 'glassbox/model/whatif.js';
-import { Translator } from 'translator/engine.js';
+import { Translator } from 'translator/translator.js';
 
 /** Replace the page by the glass box of a source. */
 export async function openGlassBox(description, parts, source, beams) {

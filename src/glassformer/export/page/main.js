@@ -1,24 +1,24 @@
-/** The page: it translates, or with "?explain=TEXT" (for each input one) in its address it opens the glass box of that text. */
+/** The page: it translates, or with "?explain=TEXT" in its address, one for each input, it opens the glass box of that text. */
 
 import { drawn, el } from 'glassbox/core/dom.js';
 import { Client } from 'translator/client.js';
+import { openGlassBox } from 'translator/explain.js';
 import { TranslatorPage } from 'translator/page.js';
 
 const part = (id) => document.getElementById(id);
 
-/* global description, weights -- which scripts of the page define, if the browser finds them as they were written */
+/* global description, engine, weights -- which scripts of the page define, if the browser finds them as they were written */
 
 async function start() {
   await drawn(); // with the words of index.html
   if (typeof description === 'undefined') throw new Error('this file is not the one that was exported');
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {
-    const { openGlassBox } = await import('translator/explain.js'); // with all of the glass box
     const source = description.source.inputs ? query.getAll('explain') : query.get('explain');
     await openGlassBox(description, weights, source, Number(query.get('beams')));
     return;
   }
-  const client = new Client(description, weights);
+  const client = new Client(engine, description, weights);
   const page = new TranslatorPage(description, client);
   part('page').replaceChildren(...page.elements);
   /** For programs: `await glassformer.translate(["1845-01-05"], 5)`. */

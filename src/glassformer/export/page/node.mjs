@@ -1,7 +1,7 @@
 /**
  * Answer texts with an exported page in Node: `node node.mjs index.html BEAMS`, JSON lines in, JSON lines out.
  *
- * It runs what the worker of the page runs: the joined modules of the translator, on the weights in the file.
+ * It runs what the worker of the page runs, on the weights in the file.
  */
 
 import { readFileSync } from 'node:fs';
@@ -10,12 +10,8 @@ import { runInThisContext } from 'node:vm';
 try {
   const [path, beams] = process.argv.slice(2);
   const page = readFileSync(path, 'utf-8');
-  const scripts = (attribute) =>
-    Array.from(page.matchAll(new RegExp(`<script ${attribute}>([^<]*)</script>`, 'g')), ([, source]) => source);
-
-  const { imports } = JSON.parse(scripts('type="importmap"')[0]);
-  const { Translator } = await import(imports['translator/engine.js']);
-  for (const script of scripts('class="model"')) runInThisContext(script);
+  for (const [, script] of page.matchAll(/<script class="model">([^<]*)<\/script>/g)) runInThisContext(script);
+  const { Translator } = await import(`data:text/javascript,${encodeURIComponent(engine)}`); // eslint-disable-line no-undef
   const translator = new Translator(description, weights); // eslint-disable-line no-undef
   const texts = readFileSync(0, 'utf-8')
     .split('\n')

@@ -7,7 +7,7 @@
  * @typedef {{name: string, shape: number[], dtype: string, offset: number, scales?: number}} Entry
  */
 
-import { named } from 'glassbox/core/numbers.js';
+import { bytesOf, named } from 'glassbox/core/numbers.js';
 import { Tokenizer } from 'glassbox/tokenizer/text.js';
 import { Trace } from 'glassbox/model/trace.js';
 
@@ -18,9 +18,9 @@ export function decodeParts(parts, size) {
   const bytes = new Uint8Array(size);
   let start = 0;
   for (const part of parts) {
-    const text = atob(part);
-    for (let i = 0; i < text.length; i += 1) bytes[start + i] = text.charCodeAt(i);
-    start += text.length;
+    const found = bytesOf(part);
+    if (start + found.length <= size) bytes.set(found, start);
+    start += found.length;
   }
   if (start !== size) throw new Error(`this file is not the one that was exported: ${start} of ${size} bytes of weights`);
   return bytes;

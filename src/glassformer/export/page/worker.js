@@ -1,6 +1,5 @@
 /**
- * The translator in a worker, so that the page never freezes. This file is joined with all that it imports, and runs
- * as a worker, as a module of the page, and in Node.
+ * The translator in a worker, so that the page never freezes. This file, joined with all that it imports, runs in Node too.
  *
  *     page -> worker   { load: description, parts }, { job, texts, beams, confidence }, { job } to stop
  *     worker -> page   { ready }, { failed: message }, { job, answers, done }

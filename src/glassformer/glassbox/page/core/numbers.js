@@ -28,9 +28,17 @@ export function filled(axes, shape, numberOf) {
  */
 export function readTensor({ axes: names, data, dtype }, axes) {
   const shape = names.map((name) => axes[name].length);
-  const numbers = Float64Array.from(new ARRAYS[dtype](Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)).buffer));
+  const numbers = new Float64Array(new ARRAYS[dtype](bytesOf(data).buffer));
   if (numbers.length !== sizeOf(shape)) throw new Error(`${numbers.length} numbers for ${shape.join(' × ')}`);
   return named(names, shape, numbers);
+}
+
+/** The bytes of a text in base64. */
+export function bytesOf(base64) {
+  const letters = atob(base64);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = letters.charCodeAt(i); // ten times as fast as Uint8Array.from
+  return bytes;
 }
 
 /** The offset of the cell with these indices. */
@@ -97,8 +105,8 @@ export function digits(number) {
 
 /** A probability or fraction in percent, which is not split at the end of a line. */
 export function percent(p) {
-  if (p > 0.999 && p < 1) return '> 99.9\u00a0%';
-  if (p > 0 && p < 1e-5) return '< 0.001\u00a0%';
+  if (p > 0.999 && p < 1) return '>\u00a099.9\u00a0%';
+  if (p > 0 && p < 1e-5) return '<\u00a00.001\u00a0%';
   return `${p > 0 && p < 0.001 ? Number((p * 100).toPrecision(2)) : (p * 100).toFixed(1)}\u00a0%`;
 }
 

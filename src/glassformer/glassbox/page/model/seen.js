@@ -1,5 +1,7 @@
 /** How a text is unlike all that the model was trained on (see glassformer/text/seen.py, which has the same words). */
 
+import { bytesOf } from 'glassbox/core/numbers.js';
+
 const PROBES = 4;
 const filters = new Map(); // base64 -> bytes
 
@@ -14,7 +16,7 @@ export function unlikeWords(seen, ids, { bos, eos }, textOf, kind) {
   if (!seen?.bits) return '';
   const nTokens = ids.length - (ids[0] === bos) - 1;
   if (nTokens > seen.longest) return `the text has ${nTokens} tokens, the longest of the training ${seen.longest}`;
-  if (!filters.has(seen.bits)) filters.set(seen.bits, Uint8Array.from(atob(seen.bits), (byte) => byte.charCodeAt(0)));
+  if (!filters.has(seen.bits)) filters.set(seen.bits, bytesOf(seen.bits));
   const filter = filters.get(seen.bits);
   const strings = Array.from({ length: Math.max(1, ids.length - seen.n + 1) }, (_, i) => ids.slice(i, i + seen.n));
   const found = strings.find((string) => !has(filter, string));

@@ -6,7 +6,7 @@ import { digits, grouped, percent } from 'glassbox/core/numbers.js';
 import { difference, kindOf, kindOfWords, wordsOf } from 'glassbox/model/differences.js';
 import { explainCommand, quoted } from 'glassbox/views/result.js';
 import { cannotOpen } from 'glassbox/views/typing.js';
-import { visible as withSpaces } from 'glassbox/model/trace.js';
+import { visible } from 'glassbox/model/trace.js';
 
 const PROSE = 5; // words: longer texts are compared word by word
 const LISTED = 50;
@@ -58,16 +58,16 @@ function groupOf(app, { source, parts }, isProse) {
 
 /** One of the two texts, with what is different marked: underlined, or a sign where characters are missing. */
 function marked(parts, side, isProse) {
-  const visible = (text) => (isProse ? text : withSpaces(text));
+  const shownOf = (text) => (isProse ? text : visible(text));
   const other = side === 'target' ? 'answer' : 'target';
   return el(
     'bdi.token.diff',
     parts.map((part) => {
-      const text = visible(part[side]);
+      const text = shownOf(part[side]);
       if (part.kind === 'same') return text;
       if (part[side] === '')
-        return side === 'answer' ? el('mark.gap', { title: `missing: ${visible(part[other])}` }, '‸') : null;
-      const title = part[other] ? `${other}: ${visible(part[other])}` : `not in the ${other}`;
+        return side === 'answer' ? el('mark.gap', { title: `missing: ${shownOf(part[other])}` }, '‸') : null;
+      const title = part[other] ? `${other}: ${shownOf(part[other])}` : `not in the ${other}`;
       return el('mark', { class: `in-${side}`, title }, text);
     }),
   );
@@ -76,7 +76,7 @@ function marked(parts, side, isProse) {
 function group(app, name, examples, isProse) {
   const columns = ['source', 'target', 'answer', 'log-probability', 'look inside'];
   const lines = examples.slice(0, LISTED).map((example) => {
-    const source = bdi(isProse ? example.source : withSpaces(example.source));
+    const source = bdi(isProse ? example.source : visible(example.source));
     const texts = ['target', 'answer'].map((side) => marked(example.parts, side, isProse));
     return el('tr', [source, ...texts, digits(example.score), opener(app, example)].map((part) => el('td', part)));
   });

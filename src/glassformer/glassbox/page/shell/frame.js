@@ -101,15 +101,13 @@ function goldOf({ trace, base }) {
   return pair('target', [bdi(gold), el('small', gold === trace.translation ? ' ✓ equal' : ' ✗ different')]);
 }
 
-const DEPTHS = { words: 'Words', numbers: 'Numbers', formula: 'Formula' };
-
 /** How the panels show their numbers. */
 export const tools = (app) => [
   checks(app),
   app.trace.tokens.gold
     ? choices('decoder rows', [[false, 'output'], [true, 'target']], app.state.gold, (gold) => app.set({ gold, row: 0, tensor: null, cell: null }))
     : null,
-  choices('depth', DEPTHS, app.state.depth, (depth) => app.set({ depth })),
+  choices('depth', { words: 'Words', numbers: 'Numbers', formula: 'Formula' }, app.state.depth, (depth) => app.set({ depth })),
 ];
 
 /** How many steps this page has recomputed so far, and how many of them are equal to the trace. */

@@ -63,13 +63,12 @@ export function show(contract, server = null, more = {}) {
 
 /** The heights of what is at the top and at the bottom, for what stays between them. */
 function keepHeights() {
-  const measure = () => {
-    for (const name of ['bar', 'top', 'header', 'steps'])
-      document.documentElement.style.setProperty(`--${name}`, `${part(name).offsetHeight}px`);
-  };
-  const sizes = new ResizeObserver(measure);
-  for (const name of ['bar', 'top', 'steps']) sizes.observe(part(name));
-  measure();
+  const boxes = ['bar', 'top', 'header', 'steps'].map(part);
+  const sizes = new ResizeObserver(() => {
+    const heights = boxes.map(({ offsetHeight }) => offsetHeight); // all before the first one changes the style
+    boxes.forEach(({ id }, i) => document.documentElement.style.setProperty(`--${id}`, `${heights[i]}px`));
+  });
+  for (const box of boxes) sizes.observe(box);
 }
 
 /** Draw; the focus stays on the same element, or moves to the panel if that is another one. */
@@ -82,7 +81,9 @@ function draw(app, isQuiet, onPaper = printed.matches) {
   part('main').classList.toggle('inspecting', app.state.tensor !== null);
   for (const id of ['main', 'header']) part(id).setAttribute('aria-busy', String(Boolean(app.busy)));
   Object.assign(part('panel').dataset, { panel: app.state.panel, screen: now }); // the layout depends on the panel
-  document.body.classList.toggle('opening', app.state.panel === 'story' && app.state.question === 0);
+  const isTelling = app.state.panel === 'story';
+  document.body.classList.toggle('telling', isTelling); // and not :has(), which is matched anew in all that moves
+  document.body.classList.toggle('opening', isTelling && app.state.question === 0);
   const width = onPaper ? PAPER : Math.max(280, columnOf(part('panel')) - MARGIN);
   const isSame = isQuiet && width === app.width;
   app.width = width;
@@ -97,7 +98,7 @@ function draw(app, isQuiet, onPaper = printed.matches) {
     drawProducts(app);
   }
   part('inspector').replaceChildren(...shown(inspector(app)));
-  part('tools').dataset.shown = app.state.panel;
+  document.body.classList.toggle('no-step', document.querySelector('#panel [data-steps="false"]') !== null);
   part('tools').classList.toggle('no-matrix', !document.querySelector('#main .matrix, #main .scalar'));
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });

@@ -6,7 +6,7 @@ import { digits, probability } from 'glassbox/core/numbers.js';
 import { card } from 'glassbox/story/parts.js';
 import { visible } from 'glassbox/model/trace.js';
 
-const LONGEST = 18; // characters of a text
+const [LONGEST, LONGEST_NARROW] = [40, 18]; // characters of a text
 
 export const rival = {
   title: 'Why not the other answer?',
@@ -33,7 +33,7 @@ export const rival = {
         places(search, found.step),
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
-      picture: card(`candidates of step ${found.step}: the log-probability of the text so far`, ...bars(search, nodes)),
+      picture: card(`candidates of step ${found.step}: the log-probability of the text so far`, ...bars(search, nodes, app.width < 720 ? LONGEST_NARROW : LONGEST)),
       proof,
     };
   },
@@ -79,14 +79,14 @@ const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).jo
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
 /** The shorter the bar, the lower the log-probability. */
-function bars(search, nodes) {
+function bars(search, nodes, longest) {
   const least = Math.floor(Math.min(-1, ...nodes.map(({ sum }) => sum / Math.LN10)));
   const bar = (node) => {
     const text = textOf(search, node);
     return el(
       'li',
       { class: node.state, title: `${text}: sum ${digits(node.sum)}, ${node.reason}` },
-      el('bdi', ends(visible(text), LONGEST)),
+      el('bdi', ends(visible(text), longest)),
       el('i', { style: { '--fraction': `${(1 - node.sum / Math.LN10 / least) * 100}%` } }),
       el('span', `${digits(node.sum)} ${node.state}`),
     );

@@ -219,8 +219,9 @@ export class PaperFigure {
     const element = svg(
       'g.step',
       box(decoder.x(row), (top + bottom) / 2, decoder.width(row) + 2, bottom - top, 9, { class: 'column' }),
+      this.copies(row), // below the letters of the other cables
       this.stages.decoder.slice(1).map(ofSublayer),
-      [this.copies(row), said.map((each) => this.speech(row, each)), this.odds(row)],
+      [said.map((each) => this.speech(row, each)), this.odds(row)],
     );
     const { parts } = this;
     this.parts = before;

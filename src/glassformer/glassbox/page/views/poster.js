@@ -3,7 +3,9 @@
 import { el, svg } from 'glassbox/core/dom.js';
 import { download } from 'glassbox/views/figure.js';
 
-export const [WIDTH, HEIGHT, FOOT] = [1200, 630, 64]; // pixels; of the words below the figure
+export const WIDTH = 1200; // pixels
+export const HEIGHT = 630;
+export const FOOT = 64; // of the words below the figure
 const [FADE, PAUSE] = [180, 4000]; // milliseconds: of what appears, and before it begins again
 const OWN = /\.(paper|band|stems|strip|lines|token|tokens|column|cable|strand|letter|work|speech|odds|stack|of|poster)\b/;
 const OTHER = /hover|focus|small|quick|narrow|figure1|first|open|glow|aria-current|chip|walk/;

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
 from glassformer.data.batches import Rows
+from glassformer.data.corpus import Corpus
 from glassformer.fast import accelerate
 from glassformer.fast.dropout import drawing_from
 from glassformer.fast.loss import summed_losses
 from glassformer.fast.threads import batch_parts, configure_memory, one_thread, run_apart
 from glassformer.paper.model import Transformer
 from glassformer.settings import Settings
-from glassformer.training.objective import Computation, TeacherForced
+from glassformer.training.objective import Objective, TeacherForced
 
 
-class Accelerated(Computation):
+class FastObjective(Objective):
     """The same losses and gradients in less time.
 
     Threads that share each matrix product wait for each other at the end of each, and stand still next to a busy
@@ -37,20 +37,20 @@ class Accelerated(Computation):
         packed = rows.source, rows.source_lengths, rows.inputs, rows.targets, rows.target_lengths
         return summed_losses(self.model, *packed, label_smoothing)
 
-    def add_gradient(self, losses: Callable[[Rows], tuple[Tensor, Tensor]], rows: Rows, n_parts: int) -> Tensor:
+    def add_gradient(self, corpus: Corpus, rows: Rows, n_tokens: int, weight: float, n_parts: int) -> Tensor:
         if not 1 < n_parts <= len(rows):
-            return super().add_gradient(losses, rows, n_parts)
+            return super().add_gradient(corpus, rows, n_tokens, weight, n_parts)
         parameters = list(self.model.parameters())
         seeds = torch.randint(2**62, (n_parts,)).tolist()
 
         def gradient(part: int) -> tuple[tuple[Tensor | None, ...], Tensor]:
             with drawing_from(seeds[part]):
-                loss, sums = losses(rows[part::n_parts])
-            return torch.autograd.grad(loss, parameters, allow_unused=True), sums
+                loss, losses = self._part_of_mean(corpus, rows[part::n_parts], n_tokens, weight)
+            return torch.autograd.grad(loss, parameters, allow_unused=True), losses
 
         parts = run_apart(gradient, n_parts, min(n_parts, self.n_cores))
         for gradients, _ in parts:  # in this order, whichever was ready first
             for parameter, of_part in zip(parameters, gradients, strict=True):
                 if of_part is not None:
                     parameter.grad = of_part if parameter.grad is None else parameter.grad.add_(of_part)
-        return torch.stack([sums for _, sums in parts]).sum(dim=0)
+        return torch.stack([losses for _, losses in parts]).sum(dim=0)
