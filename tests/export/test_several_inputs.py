@@ -217,7 +217,7 @@ def test_the_glass_box_of_the_page_is_that_of_python(window: Window, model_file:
     program = COMPARE.replace("plain = ({ text,", "plain = ({ inputs, text,").replace(
         "    text, tr", "    inputs, text, tr"
     )
-    found = window.page.evaluate(program, {"text": source, "beams": 5, "trace": trace.dumps()})
+    found = window.run(program, {"text": source, "beams": 5, "trace": trace.dumps()})
     assert found["missing"] == []
     assert found["largest"] < 1e-5
     assert found["made"]["inputs"] == {"lemma": "bap", "other": "kot", "tags": "V;FUT;3", "language": "x"}
