@@ -1,6 +1,7 @@
-"""The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run`.
+"""The pictures of the README and of docs/glassbox.md, made anew: `python docs/screenshots.py demo/run TEXT`.
 
-It needs Chromium, playwright and pillow.
+TEXT is that of demo/report.html, where the last layer changes what the ones before it say. It needs Chromium,
+playwright and pillow.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from glassformer.glassbox.report import write_report
 IMAGES = Path(__file__).parent / "images"
 COLORS = 160
 PATIENCE = 600_000  # milliseconds for a page on a busy machine
-SURPRISE = "2111-09-13"  # where the last layer changes what the ones before it say
 
 
 class Shot(NamedTuple):
@@ -88,7 +88,7 @@ def save_figure(browser: Any, url: str) -> None:
     reduce_colors(IMAGES / "figure-1.png")
 
 
-def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:
+def main(run: str, surprise: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> None:
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
         trace = explain(run, text, target=target, weights=True, history=True)
@@ -96,8 +96,8 @@ def main(run: str, text: str = "1969-07-20", target: str = "July 20, 1969") -> N
         browser = running.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
         for shot in SHOTS:
             take(browser, report.path.as_uri(), shot)
-        surprise = write_report(explain(run, SURPRISE, weights=True), Path(folder) / "surprise.html")
-        save_figure(browser, surprise.path.as_uri())
+        page = write_report(explain(run, surprise, weights=True), Path(folder) / "surprise.html")
+        save_figure(browser, page.path.as_uri())
         browser.close()
 
 
