@@ -15,6 +15,7 @@ from glassformer.data.pairs import Pair
 from glassformer.data.tables import Table, read_table
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
+from glassformer.text.inputs import Cells
 
 
 def tags(text: str) -> str:
@@ -97,7 +98,7 @@ def test_each_input_of_a_source_is_cleaned(tmp_path):
     path.write_text("lemma,tags,form\nwa\u200blk,V;PST,walked\nwalk,V;PST,walked\ngo,\u200b,goes\n")
     data = DataSettings(source="lemma", features=["tags"], target="form", strip_controls=True, drop_duplicates=True)
     table = clean(read_table(path, data), data)
-    assert table.pairs == [Pair("walk\x1fV;PST", "walked")]
+    assert table.pairs == [Pair(Cells(["walk", "V;PST"]), "walked")]
     assert dropped(table) == [
         (3, "empty feature", "without control characters"),
         (2, "duplicate", "the same as row 1"),

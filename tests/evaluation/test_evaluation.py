@@ -17,7 +17,7 @@ from glassformer.data.tables import read_table
 from glassformer.errors import SettingsError, TableError
 from glassformer.evaluation.evaluate import WorstAnswer, evaluate
 from glassformer.settings import DataSettings, DecodingSettings
-from glassformer.text.inputs import Inputs, inputs_of
+from glassformer.text.inputs import Cells, Inputs, inputs_of
 
 METRICS = [
     "exact_match", "sequence_error_rate", "token_error_rate", "word_error_rate", "char_error_rate",
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 class LookUp:
     """Answers from a dict; its tokens are phones between blanks."""
 
-    answers: dict[str, Answer]
+    answers: dict[Any, Answer]
     settings: Any = field(default_factory=lambda: SimpleNamespace(decoding=DecodingSettings(num_beams=3)))
     searched_with: list[DecodingSettings] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -220,6 +220,6 @@ def test_a_table_is_read_with_the_inputs_of_the_model():
     inputs = inputs_of(["lemma"], ["tags"])
     model_file = SimpleNamespace(source_tokenizer=SimpleNamespace(inputs=inputs), data=SimpleNamespace(columns=None))
     rows = [{"tags": "V;PST", "form": "walked", "lemma": "walk"}, {"lemma": "go", "form": "goes", "tags": ""}]
-    translator = LookUp({"walk\x1fV;PST": Answer("walked")}, inputs=inputs, model_file=model_file)
+    translator = LookUp({Cells(["walk", "V;PST"]): Answer("walked")}, inputs=inputs, model_file=model_file)
     report = evaluate(translator, rows)
     assert (report.rows_read, report.rows_scored, report.metrics["exact_match"].value) == (2, 1, 1)

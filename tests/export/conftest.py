@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from glassformer.export import load_format
 from glassformer.export.html import store
 from glassformer.export.programs import ProgramAnswer
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.settings import Settings, SideSettings
 from glassformer.storage.modelfile import ModelFile, join
 from glassformer.storage.records import Calibration, TrainingData
 from glassformer.text import Tokenizer, Vocabulary, learn
+from glassformer.text.inputs import SourceLike
 from glassformer.text.seen import learn_seen
 from glassformer.text.sentencepiece import SentencePieceModel
 from tests.untrained import listening_model
@@ -167,9 +168,9 @@ class Exported:
         self.model = self.runner.Engine(self.export, SimpleNamespace(threads=1, device="cpu"))
 
     def encode(self, text: str) -> list[int]:
-        return self.export.encode(text)[0]
+        return self.export.encode([text])[0]
 
-    def answer(self, sources: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+    def answer(self, sources: Sequence[SourceLike], num_beams: int) -> list[ProgramAnswer]:
         rows = [self.lines.read_row(self.export, 1, json.dumps(source), as_json=True) for source in sources]
         return [
             ProgramAnswer(self.export.target.decode(one.ids), tuple(one.ids), one.score, one.finished, one.rank_score)
@@ -181,7 +182,7 @@ class Exported:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check runs no `run.py`: its process takes longer to start than to answer."""
 
-    def run_answers(command: Sequence[Any], sources: Sequence[Source]) -> list[ProgramAnswer]:
+    def run_answers(command: Sequence[Any], sources: Sequence[SourceLike]) -> list[ProgramAnswer]:
         return Exported(command[1].parent).answer(sources, int(command[-1]))
 
     monkeypatch.setattr("glassformer.export.programs.run_answers", run_answers)

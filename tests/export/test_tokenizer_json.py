@@ -16,7 +16,7 @@ from glassformer.export.tokenizer_json import tokenizer_files, tokenizer_json
 from glassformer.settings import Settings, SideSettings, TokenSettings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.text import Tokenizer, ascii68, learn, learn_both
-from glassformer.text.inputs import inputs_of
+from glassformer.text.inputs import Cells, inputs_of
 
 tokenizers = pytest.importorskip("tokenizers", reason="the extra subwords is not installed")
 
@@ -176,7 +176,7 @@ def test_what_the_library_cannot_represent_is_refused_with_the_reason(learned: d
     korean = learn(["가"], SideSettings(kind="characters", normalization="NFD"))
     with pytest.raises(SettingsError, match="cannot compose"):
         tokenizer_json(korean)
-    inputs = learn_both([("a\x1fV", "b")], TokenSettings(shared=False), inputs_of(["lemma"], ["tags"]))
+    inputs = learn_both([(Cells(["a", "V"]), "b")], TokenSettings(shared=False), inputs_of(["lemma"], ["tags"]))
     with pytest.raises(SettingsError, match=r"a source has several inputs\n  got: inputs: .*tags \(feature\)"):
         tokenizer_json(inputs[0])
     saved = learned["bpe"].to_dict()

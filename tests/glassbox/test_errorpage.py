@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from hypothesis import given, settings, strategies as st
 from glassformer.evaluation.failures import find_failures
 from glassformer.evaluation.metrics import Item
 from glassformer.glassbox.errorpage import EvaluationOrigin, error_page
-from glassformer.inference.translator import Translation
+from glassformer.inference.translator import Translation, Translator
+from glassformer.settings import SideSettings
+from glassformer.text import learn
 from glassformer.text.inputs import Input, compose
 from tests.browser import chromium
 from tests.evaluation.test_failures import translator
@@ -65,19 +68,25 @@ class Parsed(HTMLParser):
         self.comments += 1
 
 
-def page_of(*rows: tuple[str, str, str], columns: dict[str, list[str]] | None = None, **about: Any) -> str:
+def page_of(
+    *rows: tuple[Any, str, str],
+    columns: dict[str, list[str]] | None = None,
+    of: Translator | None = None,
+    **about: Any,
+) -> str:
     answered = [
         (
             Item(row, source, (target,)),
             Translation(
-                text, -row, -row, tuple("ab"), (-0.1, -2.0, -0.01), finished=True, unknown=(source,), unlike=text
+                text, -row, -row, tuple("ab"), (-0.1, -2.0, -0.01), finished=True, unknown=(str(source),), unlike=text
             ),
         )
         for row, (source, target, text) in enumerate(rows)
     ]
     measured = {"model": "run", "table": "test.csv", "rows_read": len(rows), "rows_scored": len(rows)} | about
     return error_page(
-        find_failures(translator(), answered, columns), EvaluationOrigin(row_name=lambda row: f"row {row}", **measured)
+        find_failures(of or translator(), answered, columns),
+        EvaluationOrigin(row_name=lambda row: f"row {row}", **measured),
     )
 
 
@@ -134,8 +143,10 @@ def test_a_row_has_its_address_in_the_glass_box_and_the_command_for_it() -> None
 
 
 def test_a_row_of_several_inputs_names_each() -> None:
-    inputs = (Input(name="lemma", kind="text"), Input(name="tags", kind="feature"))
-    page = page_of((compose(["go", "V;PST"]), "went", "goed"), inputs=inputs)
+    inputs = (Input(name="lemma", kind="text"), Input(name="tags", kind="feature", cut=";", symbols=("PST", "V")))
+    of = copy(translator())
+    of.source_tokenizer = learn(["go"], SideSettings(), inputs)
+    page = page_of((compose(["go", "V;PST"]), "went", "goed"), of=of, inputs=inputs)
     query = dict(parse_qsl(urlsplit(check(page).links[-1]).fragment.partition("?")[2]))
     assert query == {"text.lemma": "go", "text.tags": "V;PST", "target": "went"}
     assert "--feature=tags=V;PST" in check(page).text

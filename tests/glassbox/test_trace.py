@@ -247,7 +247,7 @@ def test_a_text_over_the_limit_is_refused():
     ("text", "options", "what"),
     [
         ("  ", {}, "there is nothing to explain"),
-        (None, {}, "the text to explain is not text"),
+        (None, {}, "a source is not text"),
         ("abc", {"target": b"abc"}, "the target is not text"),
         ("abc", {"target": "h" * 5000}, "the target is longer than the model was trained on"),
         ("abc", {"edits": "positions off"}, "the edits are not a list"),

@@ -14,7 +14,7 @@ from glassformer.settings import SideSettings
 from glassformer.storage.modelfile import TARGET_IDS, ModelFile
 from glassformer.storage.weights import build_model
 from glassformer.text import grow, learn, learn_both
-from glassformer.text.inputs import inputs_of, learn_inputs
+from glassformer.text.inputs import Cells, inputs_of, learn_inputs
 from glassformer.text.vocabulary import copied_ids
 from glassformer.training.train import train
 from tests.training.test_loop import PAIRS, settings
@@ -93,7 +93,7 @@ def test_words_are_added_by_count_and_within_the_vocabulary_size():
     grown = grow(old, ["e d d", "f f f a", "g"])
     assert grown.vocabulary.pieces == (*old.vocabulary.pieces, "f", "d")  # 4 special tokens and 5 words are 9
     assert grow(old, ["a b c"]) is old
-    inputs = learn_inputs(["a\x1fX;Y;Z"], inputs_of(["word"], ["tags"]))
+    inputs = learn_inputs([Cells(["a", "X;Y;Z"])], inputs_of(["word"], ["tags"]))
     tagged = learn(["a", "b"], SideSettings(kind="words", vocabulary_size=7, min_count=1), inputs)
     assert len(grow(tagged, ["c d", "c"], inputs)) == len(tagged) + 1  # symbols take no places of words
     twice = learn(["a a"], SideSettings(kind="characters", min_count=2))

@@ -58,7 +58,7 @@ def test_score_and_evaluate_take_mappings(translator):
     assert right[0].score > right[1].score + 0.3  # the ending of the other language
     report = evaluate(translator, PAIRS)
     assert (report.rows_scored, report.items) == (32, 32)
-    assert not any("\x1f" in example.source for example in report.examples)
+    assert all(" · tags: " in example.source for example in report.examples)
     for call in (translator.translate, lambda texts: translator.score([(text, "x") for text in texts])):
         with pytest.raises(UsageError, match="a source has 3 inputs") as caught:
             call([PAIRS[0][0], "bap"])
@@ -81,7 +81,6 @@ def test_a_trace_tells_the_input_of_each_token(translator):
         ("eos", None),
     ]
     assert trace.tokens.source[3].given == "x"
-    assert not [written for written in ("\x1f", "\\u001f") if written in trace.dumps()]
     edited = explain(translator, PAIRS[0][0], edits=["token 6=<language=b>"], num_beams=2)
     assert edited.passed
     assert edited.tokens.source[6].text == "<language=b>"
@@ -90,23 +89,31 @@ def test_a_trace_tells_the_input_of_each_token(translator):
 def test_pairs_without_a_feature_are_in_the_ledger(tmp_path):
     broken = [
         ({"lemma": "x", "tags": "", "language": "a"}, "y"),
-        ({"lemma": "x\x1fz", "tags": "V", "language": "a"}, "y"),
         ({"lemma": "", "tags": "V", "language": "a"}, "y"),
         ({"lemma": "x", "tags": "V", "language": "a"}, " "),
     ]
     planned = plan([*PAIRS, *broken], tmp_path / "run", overrides=chosen())
     assert Counter(str(entry.reason) for entry in planned.table.ledger.entries) == {
         "empty feature": 1,
-        "unit separator U+001F in a source with several inputs": 1,
         "empty source": 1,
         "empty target": 1,
     }
-    assert (planned.table.ledger.read, planned.table.ledger.kept) == (36, 32)
+    assert (planned.table.ledger.read, planned.table.ledger.kept) == (35, 32)
 
 
 def test_without_data_features_all_inputs_are_texts(tmp_path):
     planned = plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1})
     assert [one.kind for one in planned.prepared.source_tokenizer.inputs] == ["text"] * 3
+
+
+@pytest.mark.parametrize("role", ["valid", "test"])
+def test_a_further_table_with_other_inputs_is_an_error(role, tmp_path):
+    for pairs, other, got in ((ONE_INPUT, PAIRS, "lemma (text), tags (text)"), (PAIRS, ONE_INPUT, "one text")):
+        with pytest.raises(UsageError, match="a table has other inputs than the first") as caught:
+            plan(pairs, tmp_path / "run", overrides={"training.steps": 1}, **{role: other})
+        assert got in (caught.value.got or "")
+    with pytest.raises(UsageError, match="row 1 of the pairs is not a pair"):
+        plan([(compose(["bap", "V"]), "x")] * 9, tmp_path / "run", overrides={"training.steps": 1})
 
 
 # A model to start from

@@ -26,7 +26,7 @@ from glassformer.data.splits import text_hashes
 from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, cells_of, compose
+from glassformer.text.inputs import Inputs, cells_of, compose, joined
 
 MAX_TAGS = 8
 """Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
@@ -142,7 +142,7 @@ def clean(table: Table, data: DataSettings) -> Table:
     """
     if not (data.strip_controls or data.drop_contradictions or data.drop_duplicates):
         return table
-    pairs = [_stripped(pair, table.inputs) for pair in table.pairs] if data.strip_controls else table.pairs
+    pairs = [_stripped(pair) for pair in table.pairs] if data.strip_controls else table.pairs
     dropped = _empty(pairs, table.inputs) if data.strip_controls else {}
     if data.drop_contradictions or data.drop_duplicates:
         left = [index for index in range(len(pairs)) if index not in dropped]
@@ -161,16 +161,14 @@ def clean(table: Table, data: DataSettings) -> Table:
     return replace(table.chosen(left, [pairs[index] for index in left]), ledger=ledger)
 
 
-def _stripped(pair: Pair, inputs: Inputs) -> Pair:
+def _stripped(pair: Pair) -> Pair:
     """Return a pair without control characters."""
-    if pair.source.isprintable() and pair.target.isprintable():
+    if joined(pair.source).isprintable() and pair.target.isprintable():
         return pair
-    return Pair(compose(map(strip_controls, cells_of(pair.source, inputs))), strip_controls(pair.target))
+    return Pair(compose([*map(strip_controls, cells_of(pair.source))]), strip_controls(pair.target))
 
 
 def _empty(pairs: Sequence[Pair], inputs: Inputs) -> dict[int, Fault]:
     """Return the pairs with an empty side, by index."""
-    faults = (
-        (index, cell_fault((*cells_of(pair.source, inputs), pair.target), inputs)) for index, pair in enumerate(pairs)
-    )
+    faults = ((index, cell_fault((*cells_of(pair.source), pair.target), inputs)) for index, pair in enumerate(pairs))
     return {index: fault._replace(detail="without control characters") for index, fault in faults if fault}

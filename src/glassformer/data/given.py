@@ -21,7 +21,7 @@ from glassformer.data.typed import typed
 from glassformer.errors import UsageError, quoted
 from glassformer.settings import DataSettings
 from glassformer.storage.records import TakenColumns
-from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of
+from glassformer.text.inputs import Inputs, cells_of_values, compose, inputs_of, listed
 
 _BATCH = 1000
 
@@ -36,10 +36,17 @@ def read_given(given: Given, data: DataSettings, like: TakenColumns | None = Non
 
 
 def read_like(table: Table, given: Given, data: DataSettings) -> Table:
-    """Return another table, such as one to test on, with the columns of `table`. Raises the errors of `read_given`."""
+    """Return another table, such as one to test on, with the columns of `table`.
+
+    Raises the errors of `read_given`, and UsageError for another number of inputs.
+    """
     if table.taken is not None:
         data = data.model_copy(update={"source": None, "features": (), "target": None})
-    return read_given(given, data, table.taken)
+    other = read_given(given, data, table.taken)
+    if len(other.inputs) != len(table.inputs):
+        got, expected = (listed(inputs) or "one text" for inputs in (other.inputs, table.inputs))
+        raise UsageError("a table has other inputs than the first", where=other.path, got=got, expected=expected)
+    return other
 
 
 def read_columns(given: Given, how: Callable[[], tuple[DataSettings, TakenColumns | None]]) -> Table | None:
@@ -63,7 +70,7 @@ def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None)
     kept_pairs: dict[int, Pair] = {}
     for number, (where, source, target) in enumerate(chain([first] if first else [], rows), 1):
         cells = _cells_of(source, inputs, name_of, where)
-        pair = text_pair(where, compose(cells) if inputs else source, target)
+        pair = text_pair(where, compose(cells) if inputs else source, target, inputs)
         ledger.read, ledger.kept = number, ledger.kept + 1
         if fault := cell_fault((*cells, target), inputs):
             ledger.drop(number, "(pairs)", fault)
@@ -99,7 +106,7 @@ def _inputs_of(where: str, source: Any, data: DataSettings) -> tuple[Inputs, dic
     return (), {}
 
 
-def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: str) -> list[Any]:
+def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: str) -> Sequence[Any]:
     """Return the cells of a source. Raises UsageError for a source that does not have the inputs."""
     if not inputs and not isinstance(source, Mapping):
         return [source]

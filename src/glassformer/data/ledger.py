@@ -25,7 +25,6 @@ class Reason(StrEnum):
     EMPTY_SOURCE = "empty source"
     EMPTY_TARGET = "empty target"
     EMPTY_FEATURE = "empty feature"
-    UNIT_SEPARATOR = "unit separator U+001F in a source with several inputs"
     SOURCE_TOO_LONG = "source too long"
     TARGET_TOO_LONG = "target too long"
     WRONG_NUMBER_OF_CELLS = "wrong number of cells"

@@ -7,26 +7,27 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from glassformer.errors import UsageError, quoted
-from glassformer.text.inputs import Inputs, compose_values
+from glassformer.text.inputs import Cells, Inputs, Source, compose_values, joined
 
 PAIR = "a source and a target, both text: (source, target)"
 
 
 class Pair(NamedTuple):
-    """One example: a source text and its target text."""
+    """One example: a source and its target text."""
 
-    source: str
+    source: Source
     target: str
 
 
 # Fingerprints
 
 
-def fingerprint(pairs: Iterable[tuple[str, str]]) -> str:
+def fingerprint(pairs: Iterable[tuple[Source, str]]) -> str:
     """Return the SHA-256 (hex) of the pairs in order. Lengths are included, so that texts cannot merge."""
     digest = hashlib.sha256()
     for source, target in pairs:
-        source_bytes, target_bytes = source.encode("utf-8", "surrogatepass"), target.encode("utf-8", "surrogatepass")
+        source_bytes = joined(source).encode("utf-8", "surrogatepass")
+        target_bytes = target.encode("utf-8", "surrogatepass")
         digest.update(b"%d:%d:%b%b" % (len(source_bytes), len(target_bytes), source_bytes, target_bytes))
     return digest.hexdigest()
 
@@ -40,7 +41,7 @@ def checked_pairs(pairs: object, *, inputs: Inputs = ()) -> Iterator[Pair]:
     With `inputs` the first member of a pair is a mapping, and TextError is raised for a mapping that lacks an input.
     """
     for where, source, target in members(pairs):
-        yield text_pair(where, compose_values(source, where, inputs) if inputs else source, target)
+        yield text_pair(where, compose_values(source, where, inputs) if inputs else source, target, inputs)
 
 
 def members(pairs: object) -> Iterator[tuple[str, Any, Any]]:
@@ -56,9 +57,9 @@ def members(pairs: object) -> Iterator[tuple[str, Any, Any]]:
         yield where, source, target
 
 
-def text_pair(where: str, source: object, target: object) -> Pair:
+def text_pair(where: str, source: object, target: object, inputs: Inputs) -> Pair:
     """Return two members of a pair as a Pair. Raises UsageError when one of them is not text."""
-    if isinstance(source, str) and isinstance(target, str):
+    if isinstance(source, Cells if inputs else str) and isinstance(target, str):
         return Pair(source, target)
     raise _not_a_pair(where, (source, target))
 

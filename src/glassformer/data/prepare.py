@@ -23,7 +23,7 @@ from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.records import Calibration, Metrics, TrainingData
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, HELD_OUT_ROWS
 from glassformer.text import Tokenizer, grow_both, learn_both
-from glassformer.text.inputs import split
+from glassformer.text.inputs import cells_of
 from glassformer.text.seen import learn_seen
 
 MAX_UNKNOWN = 0.2  # of the tokens of one side
@@ -68,10 +68,8 @@ class Prepared:
     def held_out_rows(self) -> tuple[Sequence[Sequence[str]], Sequence[str]]:
         """The held-out rows and their columns, for the run directory: a column for each input, and the target."""
         inputs = self.source_tokenizer.inputs
-        if not inputs:
-            return self.valid_pairs, HELD_OUT_COLUMNS
-        rows = [(*split(pair.source), pair.target) for pair in self.valid_pairs[:HELD_OUT_ROWS]]
-        return rows, held_out_columns(inputs, self.data.columns)
+        rows = [(*cells_of(pair.source), pair.target) for pair in self.valid_pairs[:HELD_OUT_ROWS]]
+        return rows, held_out_columns(inputs, self.data.columns) if inputs else HELD_OUT_COLUMNS
 
     def write_ledger(self, path: Path) -> None:
         """Write the entry of each row that was not kept in the tables to train, validate and test on."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from glassformer.data.pairs import Pair
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.storage.container import read_tensors, write_tensors
+from glassformer.text.inputs import Source, joined
 
 Hashes = NDArray[np.uint64]
 
@@ -30,13 +31,14 @@ SOURCES_FILE = "sources.safetensors"
 """The name of the file in a run directory."""
 
 
-def text_hash(text: str) -> int:
-    """Return a hash of 64 bits of a text in NFC: the same on every machine and in every version."""
+def text_hash(source: Source) -> int:
+    """Return a hash of 64 bits of a source or text in NFC: the same on every machine and in every version."""
+    text = joined(source)
     text = text if text.isascii() else normalize("NFC", text)
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def text_hashes(texts: Iterable[str]) -> Hashes:
+def text_hashes(texts: Iterable[Source]) -> Hashes:
     """Return the hash of each text."""
     return np.fromiter(map(text_hash, texts), np.uint64)
 
@@ -150,7 +152,7 @@ class TrainedSources:
     unknown: str = ""
 
     @classmethod
-    def of(cls, sources: Iterable[str]) -> TrainedSources:
+    def of(cls, sources: Iterable[Source]) -> TrainedSources:
         """Return the hashes of these sources."""
         return cls(np.unique(text_hashes(sources)))
 
@@ -202,7 +204,7 @@ class TrainedSources:
     def __or__(self, other: TrainedSources) -> TrainedSources:
         return TrainedSources(np.union1d(self.hashes, other.hashes), self.unknown or other.unknown)
 
-    def contains(self, sources: Iterable[str]) -> NDArray[np.bool_]:
+    def contains(self, sources: Iterable[Source]) -> NDArray[np.bool_]:
         """Return whether each source was trained on."""
         hashes = text_hashes(sources)
         if not len(self.hashes):

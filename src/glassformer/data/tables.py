@@ -29,7 +29,7 @@ from glassformer.data.source import Source, damage
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
 from glassformer.storage.records import TakenColumns
-from glassformer.text.inputs import Inputs, compose, fault_of
+from glassformer.text.inputs import Cells, Inputs, compose, empty_input
 
 __all__ = ["Pair", "Table", "read_table"]
 
@@ -91,7 +91,7 @@ class Table:
         return ("source", "target") if self.taken is None else self.taken.labels
 
     @property
-    def sources(self) -> list[str]:
+    def sources(self) -> list[str | Cells]:
         return [pair.source for pair in self.pairs]
 
     @property
@@ -125,19 +125,10 @@ def read_source(source: Source, data: DataSettings, like: TakenColumns | None = 
 # Rows
 
 
-_REASONS = {
-    "separator": Reason.UNIT_SEPARATOR,
-    "empty text": Reason.EMPTY_SOURCE,
-    "empty feature": Reason.EMPTY_FEATURE,
-}
-"""The reason in the ledger for each kind of `CellFault`."""
-
-
 def cell_fault(cells: Sequence[str], inputs: Inputs) -> Fault | None:
     """Return why a row with these cells (the last one is the target) is not a pair; or None."""
-    if inputs and (input_fault := fault_of(cells[:-1], inputs)):
-        kind, name = input_fault
-        return Fault(_REASONS[kind], repr(name))
+    if inputs and (empty := empty_input(cells[:-1], inputs)):
+        return Fault(Reason.EMPTY_SOURCE if empty.kind == "text" else Reason.EMPTY_FEATURE, repr(empty.name))
     if not inputs and not cells[0].strip():
         return Fault(Reason.EMPTY_SOURCE)
     return None if cells[-1].strip() else Fault(Reason.EMPTY_TARGET)

@@ -19,7 +19,8 @@ from glassformer.data.tables import Table
 from glassformer.errors import ColumnError, TableError, counted, quoted
 from glassformer.evaluation.evaluate import read_for
 from glassformer.text import Tokenizer
-from glassformer.text.normalization import nfc
+from glassformer.text.inputs import Source
+from glassformer.text.normalization import nfc, nfc_source
 
 if TYPE_CHECKING:
     from glassformer.inference.translator import Translator
@@ -40,7 +41,7 @@ class Answers:
     name: str
     texts: Sequence[str]
     tokenizer: Tokenizer | None = None
-    sources: Sequence[str] | None = None
+    sources: Sequence[Source] | None = None
     unfinished: int = 0
 
     @classmethod
@@ -145,7 +146,7 @@ def _source_column(names: Sequence[str] | None, cells: Sequence[Sequence[str]], 
     name = table.taken.inputs[0].name if table.taken else None
     if names is not None and name is not None and folded(name) in names:
         return names.index(folded(name))
-    sources = set(map(nfc, table.sources))
+    sources = set(map(nfc_source, table.sources))
     return next((at for at in candidates if sources <= set(map(nfc, cells[at])) and len(cells) > 1), None)
 
 
@@ -164,10 +165,10 @@ def _answer_column(names: Sequence[str] | None, free: Sequence[int], taken_names
 
 def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table: Table) -> list[str]:
     """Return the answer to the source of each pair: the n-th answer to the n-th pair with the same source."""
-    answers_to: dict[str, list[str]] = defaultdict(list)
+    answers_to: dict[Source, list[str]] = defaultdict(list)
     for source, answer in zip(sources, answers, strict=True):
         answers_to[nfc(source)].append(answer)
-    missing = [source for source in table.sources if nfc(source) not in answers_to]
+    missing = [source for source in table.sources if nfc_source(source) not in answers_to]
     if missing:
         raise TableError(
             f"the file has no answer to {counted(len(missing), 'source')} of the table",
@@ -175,10 +176,9 @@ def _by_source(path: str, sources: Sequence[str], answers: Sequence[str], table:
             got=f"nothing for {quoted(missing[0])}",
             expected=f"an answer to each source of {table.path}",
         )
-    n_taken: Counter[str] = Counter()
+    n_taken: Counter[Source] = Counter()
     texts = []
-    for source in map(nfc, table.sources):
-        to_source = answers_to[source]
-        texts.append(to_source[min(n_taken[source], len(to_source) - 1)])
-        n_taken[source] += 1
+    for key in map(nfc_source, table.sources):
+        texts.append(answers_to[key][min(n_taken[key], len(answers_to[key]) - 1)])
+        n_taken[key] += 1
     return texts

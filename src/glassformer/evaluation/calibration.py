@@ -12,15 +12,16 @@ from glassformer.errors import TableError, counted
 from glassformer.evaluation.metrics import exact_matches, group_by_source
 from glassformer.inference.beam_confidence import features
 from glassformer.inference.confidence import MIN_SOURCES, all_of_the_beam, fit
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.storage.records import Calibration
+from glassformer.text.inputs import SourceLike
 
 MAX_SOURCES = 10_000  # more make the search longer and the confidence hardly better
 
 
 def calibrate(
     translator: Translator,
-    pairs: Sequence[tuple[Source, str]],
+    pairs: Sequence[tuple[SourceLike, str]],
     *,
     table: str | None = None,
     where: Sequence[str] | None = None,

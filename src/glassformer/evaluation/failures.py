@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from glassformer.evaluation.metrics import Item, Share, exact_matches, nearest_references
 from glassformer.inference.translator import Translation, Translator
+from glassformer.text.inputs import Source
 from glassformer.text.seen import words_of
 
 FEW = 10
@@ -101,7 +102,7 @@ class AnsweredRow:
     """
 
     number: int
-    source: str
+    source: Source
     expected: str
     answer: Translation
     edits: tuple[AnswerEdit, ...]

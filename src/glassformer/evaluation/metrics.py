@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from glassformer.errors import SettingsError, UsageError, nearest
 from glassformer.settings import Metric
-from glassformer.text.normalization import nfc
+from glassformer.text.inputs import Source
+from glassformer.text.normalization import nfc, nfc_source
 
 if TYPE_CHECKING:
     from sacrebleu import BLEU, CHRF
@@ -101,19 +102,19 @@ class Item(NamedTuple):
     """A source and its references. `row` is the number of its first row, from 0."""
 
     row: int
-    source: str
+    source: Source
     references: tuple[str, ...]
 
 
-def group_by_source(pairs: Sequence[tuple[str, str]]) -> list[Item]:
+def group_by_source(pairs: Sequence[tuple[Source, str]]) -> list[Item]:
     """Group rows with the same source (in NFC) into items, in the order of their first rows.
 
     References are the distinct targets (in NFC) in the order of the table. Texts keep the form of their first row.
     """
-    first: dict[str, int] = {}
-    targets: dict[str, dict[str, str]] = {}
+    first: dict[Source, int] = {}
+    targets: dict[Source, dict[str, str]] = {}
     for row, (source, target) in enumerate(pairs):
-        key = nfc(source)
+        key = nfc_source(source)
         first.setdefault(key, row)
         targets.setdefault(key, {}).setdefault(nfc(target), target)
     return [Item(row, pairs[row][0], tuple(targets[key].values())) for key, row in first.items()]

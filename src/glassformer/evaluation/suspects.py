@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glassformer.evaluation.metrics import exact_matches
+from glassformer.text.inputs import Source
 
 if TYPE_CHECKING:
     from glassformer.data.pairs import Pair
@@ -25,7 +26,7 @@ class Suspect:
     """A row (its index from 0), the answer of the model, and the log-probabilities (nats) of target and answer."""
 
     index: int
-    source: str
+    source: Source
     target: str
     answer: str
     score: float

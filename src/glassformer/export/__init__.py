@@ -20,13 +20,12 @@ from glassformer.errors import RunError, SettingsError, UsageError, nearest
 from glassformer.export.check import Checker, ExportCheck
 from glassformer.export.programs import Format
 from glassformer.export.rows import CheckRows, drawn_rows, pair_rows
-from glassformer.inference.translator import Source
 from glassformer.runtime.versions import library_versions
 from glassformer.storage.files import check_empty, locked, writing
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import ModelFile, find_model
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
-from glassformer.text.inputs import compose
+from glassformer.text.inputs import SourceLike, compose
 
 CHECK_FILE = "check.json"
 FORMATS = ("onnx", "ctranslate2", "huggingface", "html")
@@ -69,7 +68,7 @@ def export(
     out: str | Path,
     *,
     precision: str | None = None,
-    rows: Sequence[tuple[Source, str]] | None = None,
+    rows: Sequence[tuple[SourceLike, str]] | None = None,
     where: Sequence[str] | None = None,
     title: str | None = None,
     progress: Callable[[str], None] | None = None,
@@ -124,7 +123,7 @@ def export(
 
 
 def _rows_to_check(
-    model_file: ModelFile, path: Path, rows: Sequence[tuple[Source, str]] | None, where: Sequence[str] | None
+    model_file: ModelFile, path: Path, rows: Sequence[tuple[SourceLike, str]] | None, where: Sequence[str] | None
 ) -> CheckRows:
     """Return the given rows, or the held-out rows of the run of the model at `path`, or else drawn texts."""
     if rows is not None:
@@ -133,7 +132,7 @@ def _rows_to_check(
     inputs = model_file.source_tokenizer.inputs
     columns = held_out_columns(inputs, model_file.data.columns) if inputs else HELD_OUT_COLUMNS
     if held_out := RunDirectory(path.parent).read_held_out(columns):
-        pairs: list[tuple[Source, str]] = [(compose(cells), target) for *cells, target in held_out]
+        pairs: list[tuple[SourceLike, str]] = [(compose(cells), target) for *cells, target in held_out]
         return pair_rows(pairs, [f"held-out row {i}" for i in range(1, len(pairs) + 1)], "held-out rows", model_file)
     return drawn_rows(model_file)
 

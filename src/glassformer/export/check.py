@@ -19,7 +19,7 @@ from glassformer.inference.engines import load_engine, search
 from glassformer.paper.search import Hypothesis, length_penalty
 from glassformer.settings import DecodingSettings, Metric
 from glassformer.storage.modelfile import ModelFile, each_model
-from glassformer.text.inputs import readable
+from glassformer.text.inputs import is_not_empty, readable
 
 SCORE_BOUND = 1e-3
 """Maximum difference (nats) of the score of an answer between the target's runtime and the NumPy engine, in float32."""
@@ -83,7 +83,7 @@ class Checker:
         self.model_file, self.rows = model_file, rows
         self.decoding, self._decode = model_file.settings.decoding, model_file.target_tokenizer.decode
         self._engine = load_engine("numpy", each_model([model_file]), "cpu", "float32")
-        self._filled = rows.filled
+        self._filled = [i for i, text in enumerate(rows.texts) if is_not_empty(text, rows.inputs)]
         texts, names = [rows.texts[i] for i in self._filled], [rows.rows[i].name for i in self._filled]
         self._sources = encode_sources(texts, names, model_file.source_tokenizer, model_file.settings)
         self.widths = (1, self.decoding.num_beams if self.decoding.num_beams > 1 else BEAM)

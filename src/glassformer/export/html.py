@@ -31,9 +31,8 @@ from glassformer.glassbox.report import (
     style_sheet,
 )
 from glassformer.glassbox.trace import explain
-from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import compose, example_cells
+from glassformer.text.inputs import Source, SourceLike, example_source
 
 PAGE = Path(__file__).parent / "page"
 FILE_NAME = "index.html"
@@ -66,13 +65,13 @@ def check_supported(model_file: ModelFile) -> None:
 
 
 def write(
-    model_file: ModelFile, folder: Path, precision: str, title: str | None = None, example: str | None = None
+    model_file: ModelFile, folder: Path, precision: str, title: str | None = None, example: Source | None = None
 ) -> None:
     """Write the page; the title is that of its columns where none is given."""
     (folder / FILE_NAME).write_bytes(page_html(model_file, precision, title, example))
 
 
-def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+def answer(folder: Path, texts: Sequence[SourceLike], num_beams: int) -> list[ProgramAnswer]:
     """Answer texts with the modules and the weights of the page, in Node. Raises EngineError without it."""
     node = shutil.which("node")
     if node is None:
@@ -83,7 +82,7 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Progra
     return run_answers([node, PAGE / "node.mjs", folder / FILE_NAME, str(num_beams)], texts)
 
 
-def page_html(model_file: ModelFile, precision: str, title: str | None = None, example: str | None = None) -> bytes:
+def page_html(model_file: ModelFile, precision: str, title: str | None = None, example: Source | None = None) -> bytes:
     """Return the page with this model in it."""
     columns, inputs = model_file.data.columns, model_file.source_tokenizer.inputs
     source, target = (columns.inputs[0].name, columns.target.name) if columns else (None, None)
@@ -158,12 +157,12 @@ def trace_template(model_file: ModelFile) -> dict[str, Any]:
     return document
 
 
-def _some_text(model_file: ModelFile) -> str:
-    """Return a text that the model takes, of one token that is not white space; with several inputs, a source."""
+def _some_text(model_file: ModelFile) -> Source:
+    """Return a source that the model takes, of one token that is not white space."""
     tokenizer = model_file.source_tokenizer.without_inputs()
     texts = (tokenizer.decode([token]) for token in tokenizer.vocabulary.ordinary.values())
     text = next((text for text in texts if text.strip()), "?")
-    return compose(example_cells(text, model_file.source_tokenizer.inputs))
+    return example_source(text, model_file.source_tokenizer.inputs)
 
 
 # Modules

@@ -23,11 +23,11 @@ from glassformer.errors import MissingExtraError
 from glassformer.export.huggingface_layout import TransformersLayout, check_shape
 from glassformer.export.programs import Format, ProgramAnswer, max_new_tokens, max_positions
 from glassformer.export.tokenizer_json import tokenizer_json
-from glassformer.inference.translator import Source
 from glassformer.paper.search import length_penalty
 from glassformer.runtime.pytorch import check_pytorch
 from glassformer.storage.container import save_file
 from glassformer.storage.modelfile import ModelFile
+from glassformer.text.inputs import SourceLike
 
 HUB_METRICS = ("exact_match", "bleu", "chrf")
 """The metrics that the hub has, under the same names."""
@@ -62,7 +62,7 @@ def write(model_file: ModelFile, folder: Path, precision: str) -> None:
     (folder / "README.md").write_text(model_card(model_file, layout), encoding="utf-8", newline="\n")
 
 
-def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+def answer(folder: Path, texts: Sequence[SourceLike], num_beams: int) -> list[ProgramAnswer]:
     """Answer texts with transformers; the answers of a beam are ranked by the model's own length penalty."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, logging
 
@@ -83,7 +83,7 @@ def answer(folder: Path, texts: Sequence[Source], num_beams: int) -> list[Progra
     return answers
 
 
-def _beams(tokenizer: Any, model: Any, texts: list[Source], num_beams: int) -> Iterator[list[ProgramAnswer]]:
+def _beams(tokenizer: Any, model: Any, texts: list[SourceLike], num_beams: int) -> Iterator[list[ProgramAnswer]]:
     """Yield all answers of the beam of each text."""
     import torch
 

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from glassformer.errors import EngineError
 from glassformer.inference import beam_confidence
 from glassformer.inference.encoding import max_new_tokens_of
-from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
 from glassformer.text import new_strings, segmenters, sentencepiece_cut
+from glassformer.text.inputs import SourceLike
 
 DESCRIPTION = "glassformer.json"
 RUNNERS = Path(__file__).parent / "runners"
@@ -63,7 +63,7 @@ class Format:
     packages: tuple[str, ...]
     check_supported: Callable[[ModelFile], None]
     write: Callable[..., None]
-    answer: Callable[[Path, Sequence[Source], int], list[ProgramAnswer]]
+    answer: Callable[[Path, Sequence[SourceLike], int], list[ProgramAnswer]]
     holds_members: bool = True
     readme: str = ""
     is_page: bool = False
@@ -124,12 +124,12 @@ def write_programs(model_file: ModelFile, folder: Path, engine: str) -> None:
 # Its answers
 
 
-def script_answers(folder: Path, texts: Sequence[Source], num_beams: int) -> list[ProgramAnswer]:
+def script_answers(folder: Path, texts: Sequence[SourceLike], num_beams: int) -> list[ProgramAnswer]:
     """Return the answers of the `run.py` of an exported folder. Raises EngineError as `run_answers` does."""
     return run_answers([sys.executable, folder / "run.py", "--json", "--beam", str(num_beams)], texts)
 
 
-def run_answers(command: Sequence[str | Path], texts: Sequence[Source]) -> list[ProgramAnswer]:
+def run_answers(command: Sequence[str | Path], texts: Sequence[SourceLike]) -> list[ProgramAnswer]:
     """Run a command that reads one JSON value a line and prints one answer a line; return an answer for each text.
 
     Raises EngineError when the command fails, prints what is not an answer, or answers another number of texts.

@@ -9,9 +9,8 @@ from itertools import islice
 
 from glassformer.errors import GlassformerError, UsageError
 from glassformer.inference.encoding import encode_sources
-from glassformer.inference.translator import Source
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import Input, Inputs, as_given, compose, compose_values, example_cells, is_not_empty
+from glassformer.text.inputs import Inputs, Source, SourceLike, as_given, compose, compose_values, example_source
 
 ROWS = 200
 DRAWN_LENGTH = 20  # maximum number of tokens of a drawn text
@@ -22,7 +21,7 @@ EDGES = {"an empty text": "", "white space": " \t", "an unknown character": "\U0
 class CheckRow:
     """A source, its name in messages, and its right answer where one is known."""
 
-    text: str
+    text: Source
     name: str
     target: str | None = None
 
@@ -36,28 +35,23 @@ class CheckRows:
     inputs: Inputs = ()
 
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> list[Source]:
         return [row.text for row in self.rows]
 
     @property
-    def given(self) -> list[Source]:
+    def given(self) -> list[str | dict[str, str]]:
         """The sources as a runtime reads them: texts, or objects with the inputs by name."""
         return [as_given(row.text, self.inputs) for row in self.rows]
 
     @property
-    def example(self) -> str | None:
+    def example(self) -> Source | None:
         """The first source of a row with a right answer that is one line without tabs; None where there is none."""
-        sources = (row.text for row in self.rows if row.target is not None and not set("\t\r\n") & set(row.text))
-        return next(sources, None)
-
-    @property
-    def filled(self) -> list[int]:
-        """The numbers of the rows that are not empty."""
-        return [i for i, row in enumerate(self.rows) if is_not_empty(row.text, self.inputs)]
+        sources = (row.text for row in self.rows if row.target is not None)
+        return next((source for source in sources if not set("\t\r\n") & set("".join(source))), None)
 
 
 def pair_rows(
-    pairs: Sequence[tuple[Source, str]], names: Sequence[str], origin: str, model_file: ModelFile
+    pairs: Sequence[tuple[SourceLike, str]], names: Sequence[str], origin: str, model_file: ModelFile
 ) -> CheckRows:
     """Return the first ROWS pairs that the model takes, and the edge cases.
 
@@ -88,16 +82,14 @@ def drawn_rows(model_file: ModelFile) -> CheckRows:
     return CheckRows("drawn texts", (*taken, *_edges(model_file)), tokenizer.inputs)
 
 
-def _with_all_inputs(text: str, inputs: Inputs, generator: random.Random) -> str:
+def _with_all_inputs(text: str, inputs: Inputs, generator: random.Random) -> Source:
     """Return a source with this text: a further text is its reverse, a feature has up to three drawn symbols."""
-
-    def cell(input_: Input) -> str:
+    cells = [text]
+    for input_ in inputs[1:]:
         n_symbols = generator.randint(1, 3 if input_.cut else 1)
-        if input_.kind == "text":
-            return text[::-1]
-        return input_.cut.join(generator.choices(input_.symbols or "?", k=n_symbols))
-
-    return compose([text, *map(cell, inputs[1:])])
+        symbols = generator.choices(input_.symbols or "?", k=n_symbols) if input_.kind == "feature" else [text[::-1]]
+        cells.append(input_.cut.join(symbols))
+    return compose(cells)
 
 
 def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
@@ -106,7 +98,7 @@ def _edges(model_file: ModelFile) -> Iterator[CheckRow]:
     rows = [CheckRow(_with_all_inputs(text, inputs, generator), name) for name, text in EDGES.items()]
     for position, feature in enumerate(inputs):
         if feature.kind == "feature":
-            cells = example_cells("a", inputs)
+            cells = [*example_source("a", inputs)]  # of several inputs
             cells[position] += f"{feature.cut} \U0010fffd "
             rows.append(CheckRow(compose(cells), f"an unknown symbol of {feature.name}"))
     return (row for row in rows if _takes(model_file, row))

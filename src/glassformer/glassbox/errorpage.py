@@ -19,7 +19,7 @@ from glassformer.evaluation.failures import FEW, KINDS, AnswerEdit, AnsweredRow,
 from glassformer.evaluation.metrics import Share
 from glassformer.glassbox.report import PAGE, policy_hash
 from glassformer.inference.translator import Translation
-from glassformer.text.inputs import UNIT_SEPARATOR, Inputs, cells_of, readable
+from glassformer.text.inputs import Inputs, cells_of, readable
 
 SERVER = "http://127.0.0.1:8000/"
 """The address of `glassformer serve` without other options."""
@@ -261,7 +261,7 @@ def _probability(log_probability: float) -> str:
 
 def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the address of the text in the page of a server (see `page/shell/address.js`)."""
-    cells = cells_of(row.source, measured.inputs)
+    cells = cells_of(row.source)
     names = [f"text.{input_.name}" for input_ in measured.inputs] or ["text"]
     query = [*zip(names, cells, strict=False), ("target", row.expected)]
     query += [("beams", str(measured.beams))] if measured.beams else []
@@ -270,7 +270,7 @@ def _address(row: AnsweredRow, measured: EvaluationOrigin) -> str:
 
 def _command(row: AnsweredRow, measured: EvaluationOrigin) -> str:
     """Return the command that explains the answer."""
-    text, *cells = cells_of(row.source, measured.inputs)
+    text, *cells = cells_of(row.source)
     features = [f"--feature={input_.name}={cell}" for input_, cell in zip(measured.inputs[1:], cells, strict=False)]
     beams = [f"--beam={measured.beams}"] if measured.beams else []
     options = [f"--target={row.expected}", *features, *beams, "--html=explained.html"]
@@ -301,7 +301,7 @@ def _element(tag: str, *parts: Element | str | dict[str, str], **attributes: str
 
 def _visible(text: str) -> str:
     r"""Return a text with control and invisible characters, and lone surrogates, as escapes: \u200b."""
-    shown = CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text.replace(UNIT_SEPARATOR, " · "))
+    shown = CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
     return shown.encode("utf-8", "backslashreplace").decode()
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.data.tables import Pair
 from glassformer.evaluation.metrics import exact_matches, group_by_source
 from glassformer.glassbox.forward import ForwardPass
 from glassformer.glassbox.run_records import HeadEffect, HeadEffects
@@ -42,7 +43,7 @@ def occlude(forward: ForwardPass, fed: Sequence[int], targets: Sequence[int], un
 
 def head_effects(
     model_file: ModelFile,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     *,
     decoding: DecodingSettings | None = None,
     where: Sequence[str] | None = None,

@@ -37,13 +37,13 @@ from glassformer.inference.beam_confidence import beam_confidence
 from glassformer.inference.confidence import all_of_the_beam, has_confidence
 from glassformer.inference.encoding import encode_prefix, max_new_tokens_of
 from glassformer.inference.engines.batches import ONE_THREAD
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.paper.search import SearchConstraints
 from glassformer.settings import DecodingSettings
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import ModelFile, find_model
 from glassformer.text import Tokenizer
-from glassformer.text.inputs import as_given, compose_values, texts_of
+from glassformer.text.inputs import Source, SourceLike, as_given, compose_values, texts_of
 
 Side = Literal["source", "target"]
 
@@ -59,7 +59,7 @@ class Explained:
 
     translator: Translator
     path: Path | None
-    text: str
+    text: Source
     decoding: DecodingSettings
     pad_to: int = 0
     n_members: int = 1
@@ -68,7 +68,7 @@ class Explained:
     def of(
         cls,
         model: Translator | ModelFile | str | Path,
-        text: Source,
+        text: SourceLike,
         decoding: DecodingSettings | None,
         options: dict[str, Any],
         pad_to: int = 0,
@@ -227,7 +227,7 @@ class Explained:
             members=self.n_members,
         )
 
-    def tokens(self, side: Side, ids: Ids, text: str | None = None) -> list[Token]:
+    def tokens(self, side: Side, ids: Ids, text: Source | None = None) -> list[Token]:
         """Ids as tokens; `text` is the text in which unknown ones are looked up."""
         tokenizer, counts = self._tokenizer(side), self._counts(side)
         vocabulary = tokenizer.vocabulary

@@ -7,7 +7,7 @@ installed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,18 @@ from glassformer.glassbox.schema import (
     TraceDifference,
 )
 from glassformer.glassbox.whatif import Edit, Edits
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.runtime.pytorch import has_pytorch
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import readable
+from glassformer.text.inputs import SourceLike, readable
 
 TOP = 10  # most probable tokens of a prediction
 
 
 def explain(
     model: Translator | ModelFile | str | Path,
-    text: Source,
+    text: SourceLike,
     *,
     target: str | None = None,
     edits: Sequence[Edit | str] = (),
@@ -72,8 +72,6 @@ def explain(
     Raises TextError for a text that the model does not accept, UsageError for edits that do not fit the model, for a
     beam of more than MAX_BEAMS and a source padded to more than MAX_POSITIONS.
     """
-    if not isinstance(text, Mapping):
-        check_text(text, "text to explain")
     if target is not None:
         check_text(target, "target")
     changes = Edits.of(edits)

@@ -9,17 +9,18 @@ from glassformer.errors import TextError, TooLongError
 from glassformer.settings import DecodingSettings, Settings
 from glassformer.storage.records import TrainingData
 from glassformer.text import Tokenizer
+from glassformer.text.inputs import Source
 
 
 def encode_sources(
-    texts: Sequence[str], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
+    sources: Sequence[Source], where: Sequence[str], tokenizer: Tokenizer, settings: Settings
 ) -> list[list[int]]:
-    """Return the framed ids of texts, for a model with these settings; `where[i]` names text i in errors.
+    """Return the framed ids of sources, for a model with these settings; `where[i]` names source i in errors.
 
-    Raises TooLongError when texts are longer than the model takes (the first ten are named), TextError when they hold a
-    token that the vocabulary has no id for and no `<unk>`.
+    Raises TooLongError when sources are longer than the model takes (the first ten are named), TextError when they
+    hold a token that the vocabulary has no id for and no `<unk>`.
     """
-    encoded = tokenizer.encode_many(texts, where=where)
+    encoded = tokenizer.encode_many(sources, where=where)
     maximum = settings.max_source_tokens
     if too_long := {row: len(ids) for row, ids in enumerate(encoded) if len(ids) > maximum}:
         raise TooLongError.of(too_long, where, maximum)

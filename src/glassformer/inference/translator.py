@@ -23,7 +23,7 @@ from glassformer.paper.search import Hypothesis
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile, each_model
 from glassformer.text import Tokenizer
-from glassformer.text.inputs import Inputs, compose_values, is_not_empty
+from glassformer.text.inputs import Inputs, Source, SourceLike, compose_values, is_not_empty
 
 if TYPE_CHECKING:
     from glassformer.data.splits import TrainedSources
@@ -85,9 +85,6 @@ class PairScore:
         tokens = [list(pair) for pair in zip(self.tokens, self.token_scores, strict=True)]
         return {"score": self.score, "tokens": tokens, "unknown": list(self.unknown)}
 
-
-Source = str | Mapping[str, str]
-"""A text, or the text of each input by name."""
 
 EMPTY = Translation("", 0.0, 0.0, (), (), finished=True)
 
@@ -171,7 +168,7 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[Source],
+        texts: Sequence[SourceLike],
         *,
         decoding: DecodingSettings | None = None,
         prefixes: Sequence[str] | None = None,
@@ -245,7 +242,7 @@ class Translator:
             search(self.engine, sources, decoding, max_new_tokens, forced, keep, guide)
         return results
 
-    def sources_of(self, texts: Sequence[Source], where: Sequence[str] | None = None) -> list[str]:
+    def sources_of(self, texts: Sequence[SourceLike], where: Sequence[str] | None = None) -> Sequence[Source]:
         """Return the source of each text.
 
         Raises UsageError for what is not a list of texts, and UsageError or TextError for a text that lacks an input.
@@ -255,7 +252,7 @@ class Translator:
         if self.inputs and not isinstance(texts, Mapping) and isinstance(texts, Iterable):
             texts = list(texts)
             names = _names(len(texts), where)
-            texts = [compose_values(text, name, self.inputs) for text, name in zip(texts, names, strict=True)]
+            return [compose_values(text, name, self.inputs) for text, name in zip(texts, names, strict=True)]
         return checked_texts(texts, "texts to translate")
 
     def prefixes_of(self, prefixes: Sequence[str], n_texts: int) -> list[str]:
@@ -268,7 +265,7 @@ class Translator:
             raise UsageError(what, got=f"{len(texts)} for {n_texts} texts")
         return texts
 
-    def score(self, pairs: Sequence[tuple[Source, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
+    def score(self, pairs: Sequence[tuple[SourceLike, str]], *, where: Sequence[str] | None = None) -> list[PairScore]:
         """Return the log-probability of each given target for its source, with `<eos>`. `where` as in `translate`.
 
         Raises TextError for texts as `translate` does, NotFiniteError when a log-probability is not finite.

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from glassformer.errors import BusyError, TimeLimitError
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.timelimit import TimeLimit, time_limit
+from glassformer.text.inputs import SourceLike, joined
 
 if TYPE_CHECKING:
-    from glassformer.inference.translator import Source, Translation, Translator
+    from glassformer.inference.translator import Translation, Translator
     from glassformer.settings import DecodingSettings
 
 WAITING = 256  # requests
@@ -260,7 +261,7 @@ class BatchingTranslator:
         self.translator, self.worker = translator, worker or Worker()
 
     def translate(
-        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
+        self, texts: Sequence[SourceLike], *, decoding: DecodingSettings | None = None, **options: Any
     ) -> list[Translation]:
         """Translate texts as `Translator.translate` does; any thread may call this.
 
@@ -270,7 +271,7 @@ class BatchingTranslator:
         return self.worker.result(self._submit(texts, decoding, options))
 
     async def atranslate(
-        self, texts: Sequence[Source], *, decoding: DecodingSettings | None = None, **options: Any
+        self, texts: Sequence[SourceLike], *, decoding: DecodingSettings | None = None, **options: Any
     ) -> list[Translation]:
         """Translate texts as `translate` does, in a coroutine. When it is canceled, its texts leave the queue."""
         return await self.worker.aresult(self._submit(texts, decoding, options))
@@ -285,7 +286,9 @@ class BatchingTranslator:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _submit(self, texts: Sequence[Source], decoding: DecodingSettings | None, options: dict[str, Any]) -> Request:
+    def _submit(
+        self, texts: Sequence[SourceLike], decoding: DecodingSettings | None, options: dict[str, Any]
+    ) -> Request:
         sources, prefixes = self.translator.sources_of(texts), options.pop("prefixes", None)
         forced = None if prefixes is None else self.translator.prefixes_of(prefixes, len(sources))
         constraint = Constraint.of(options.pop("must_match", None), options.pop("choices", None))
@@ -301,6 +304,6 @@ class BatchingTranslator:
                 list(zip(sources, forced or [""] * len(sources), strict=True)),
                 compute,
                 key=(id(self.translator), decoding, forced is None, constraint),
-                size=sum(map(len, [*sources, *(forced or ())])),
+                size=sum(map(len, [*map(joined, sources), *(forced or ())])),
             )
         )

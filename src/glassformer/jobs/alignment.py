@@ -17,9 +17,10 @@ from glassformer.jobs.answers import JobAnswer
 from glassformer.paper import reference
 from glassformer.settings import ModelSettings
 from glassformer.storage.modelfile import ModelFile
+from glassformer.text.inputs import Source
 
 
-def align(translator: Translator, sources: Sequence[str], answers: Sequence[JobAnswer]) -> list[JobAnswer]:
+def align(translator: Translator, sources: Sequence[Source], answers: Sequence[JobAnswer]) -> list[JobAnswer]:
     """Return the answers with `source_tokens`, and for each of their tokens the source token with most attention.
 
     The attention is from `cross_attention`, at the position that predicts the token. `<bos>`, `<eos>` and `<pad>`

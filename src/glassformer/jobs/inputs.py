@@ -12,18 +12,17 @@ from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
 from glassformer.errors import UsageError
-from glassformer.inference.translator import Source
 from glassformer.settings import DataSettings
 from glassformer.storage.files import is_device
 from glassformer.storage.records import TakenColumns
-from glassformer.text.inputs import Inputs
+from glassformer.text.inputs import Inputs, SourceLike
 
 
 class JobRow(NamedTuple):
     """One row of a job: its number from 1, its text (or inputs), the cells that are passed through, and its prefix."""
 
     number: int
-    source: Source
+    source: SourceLike
     kept: tuple[str, ...] = ()
     prefix: str = ""
 
@@ -101,7 +100,7 @@ class JobInput:
             cells: Sequence[str] = row.cells or ("",) * max(end + 1, len(self.inputs))
             if self.column is None and row.cells:  # plain lines
                 cells = [row.cells[0], *self.further]
-            source: Source = cells[0]
+            source: SourceLike = cells[0]
             if self.inputs:
                 source = {input_.name: cell for input_, cell in zip(self.inputs, cells, strict=False)}
             prefix = self.prefix or "" if self.column is None or self.prefix is None else cells[end]

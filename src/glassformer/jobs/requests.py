@@ -24,8 +24,8 @@ from glassformer.jobs.stream import SearchOptions
 from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.storage.files import cannot_write, is_device
 from glassformer.storage.modelfile import ModelFile, each_model
-from glassformer.text.inputs import named_values
-from glassformer.text.normalization import nfc
+from glassformer.text.inputs import Source, named_values
+from glassformer.text.normalization import nfc_source
 
 Output = StreamOutput | FileOutput
 
@@ -147,7 +147,7 @@ def _lines(path: Path) -> list[str]:
     return [line.cells[0] for line in lines]
 
 
-def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
+def _read_lexicon(path: str, model: ModelFile) -> dict[Source, str]:
     """Return the target of each source (in NFC) of a table of pairs; the first of several targets.
 
     It has the columns that the model was trained on. Raises the errors of `read_table`.
@@ -156,7 +156,7 @@ def _read_lexicon(path: str, model: ModelFile) -> dict[str, str]:
 
     table = read_for(model, path, {})
     pairs = zip(table.sources, (pair.target for pair in table.pairs), strict=True)
-    return {nfc(source): target for source, target in reversed(list(pairs))}
+    return {nfc_source(source): target for source, target in reversed(list(pairs))}
 
 
 def make_job(

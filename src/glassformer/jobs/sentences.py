@@ -10,6 +10,7 @@ from unicodedata import category, east_asian_width, name
 
 from glassformer.errors import MissingExtraError
 from glassformer.jobs.answers import JobAnswer
+from glassformer.text.inputs import Source, cells_of, compose
 
 LANGUAGE = "en"
 """The splitter knows the abbreviations of English, and the marks of a sentence's end in any script."""
@@ -19,22 +20,26 @@ LANGUAGE = "en"
 class Sentences:
     """The sentences of a text without white space around them, and the white space after each but the last."""
 
-    texts: tuple[str, ...]
+    texts: tuple[Source, ...]
     spaces: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Sentences:
-        """Split a text. Raises MissingExtraError where the library is not installed."""
+    def of(cls, source: Source) -> Sentences:
+        """Split a text; with several inputs the first one, and each of its sentences has the other inputs.
+
+        Raises MissingExtraError where the library is not installed.
+        """
         try:
             from sentencex import segment
         except ImportError:
             raise MissingExtraError("splitting a text at sentences", package="sentencex", extra="sentences") from None
-        texts: list[str] = []
+        text, *further_cells = cells_of(source)
+        texts: list[Source] = []
         spaces: list[str] = []
         for piece in segment(LANGUAGE, text):
             sentence = piece.strip()
             if sentence:
-                texts.append(sentence)
+                texts.append(compose([sentence, *further_cells]))
                 spaces.append(piece[len(piece.rstrip()) :])
             elif spaces:
                 spaces[-1] += piece  # a paragraph break

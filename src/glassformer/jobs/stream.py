@@ -10,15 +10,15 @@ from typing import Any, Literal, Self, get_args
 from glassformer.errors import TextError, TooLongError, UsageError, nearest, quoted
 from glassformer.inference.allowed import Constraint, options_of
 from glassformer.inference.confidence import all_of_the_beam, check_calibrated
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.jobs.alignment import align
 from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.chunks import chunks
 from glassformer.jobs.sentences import Sentences, joined
 from glassformer.settings import DecodingSettings
 from glassformer.storage.modelfile import ModelFile
-from glassformer.text.inputs import Inputs, cells_of, compose, compose_values
-from glassformer.text.normalization import nfc
+from glassformer.text.inputs import Source, SourceLike, compose_values
+from glassformer.text.normalization import nfc_source
 
 Long = Literal["stop", "skip", "split"]
 """A text longer than the model takes: an error, an empty answer, or translated sentence by sentence.
@@ -40,7 +40,7 @@ class SearchOptions:
     alignments: bool = False
     min_confidence: float | None = None
     constraint: Constraint | None = None
-    lexicon: Mapping[str, str] = field(default_factory=dict, repr=False)
+    lexicon: Mapping[Source, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, model_files: Sequence[ModelFile], decoding: DecodingSettings, *, prefixes: bool, **fields: Any) -> Self:
@@ -72,7 +72,7 @@ class SearchOptions:
 
 def translate_stream(
     translator: Translator,
-    texts: Iterable[Source],
+    texts: Iterable[SourceLike],
     *,
     prefixes: Iterable[str] | None = None,
     long: Long = "skip",
@@ -113,7 +113,7 @@ def translate_stream(
 
 def translate_chunk(
     translator: Translator,
-    texts: Sequence[Source],
+    texts: Sequence[SourceLike],
     search: SearchOptions,
     names: Sequence[str],
     *,
@@ -125,8 +125,8 @@ def translate_chunk(
         raise UsageError("each text needs a prefix of its own", got=f"{len(prefixes)} for {len(texts)} texts")
     sources, left_out = _sources(translator, texts, names, stop=search.long == "stop")
     decoding = search.decoding if search.min_confidence is None else all_of_the_beam(search.decoding)
-    free = {row: source for row, source in sources.items() if not (prefixes and prefixes[row])}
-    lexicon_hits = {row: search.lexicon[nfc(source)] for row, source in free.items() if nfc(source) in search.lexicon}
+    keys = {row: nfc_source(source) for row, source in sources.items() if not (prefixes and prefixes[row])}
+    lexicon_hits = {row: search.lexicon[key] for row, key in keys.items() if key in search.lexicon}
     parts = {row: Sentences((source,)) for row, source in sources.items() if row not in lexicon_hits}
     split: set[int] = set()
     while True:
@@ -151,7 +151,7 @@ def translate_chunk(
             for row, n_tokens in {owners[part]: length for part, length in error.lengths.items()}.items():
                 if search.long == "split" and row not in split:
                     split.add(row)
-                    parts[row] = _split(sources[row], translator.inputs)
+                    parts[row] = Sentences.of(sources[row])
                 else:
                     sentence = "a sentence of " if row in split else ""
                     limit = f"the model takes at most {translator.max_source_length}"
@@ -184,10 +184,10 @@ def as_requested(answer: JobAnswer, decoding: DecodingSettings, minimum: float =
 
 
 def _sources(
-    translator: Translator, texts: Sequence[Source], names: Sequence[str], *, stop: bool
-) -> tuple[dict[int, str], dict[int, str]]:
+    translator: Translator, texts: Sequence[SourceLike], names: Sequence[str], *, stop: bool
+) -> tuple[dict[int, Source], dict[int, str]]:
     """Return the source of each text, by row, and why some have none: an input is empty. `stop`: raise TextError."""
-    sources, left_out = {}, {}
+    sources, left_out = dict[int, Source](), dict[int, str]()
     for row, (text, name) in enumerate(zip(texts, names, strict=True)):
         try:
             sources[row] = compose_values(text, name, translator.inputs)
@@ -196,10 +196,3 @@ def _sources(
                 raise
             left_out[row] = error.what
     return sources, left_out
-
-
-def _split(source: str, inputs: Inputs) -> Sentences:
-    """Return the sentences of a text; with several inputs, the first one's sentences, each with the other inputs."""
-    text, *further_cells = cells_of(source, inputs)
-    sentences = Sentences.of(text)
-    return replace(sentences, texts=tuple(compose([sentence, *further_cells]) for sentence in sentences.texts))

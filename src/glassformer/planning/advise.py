@@ -105,10 +105,9 @@ def advise(
     """
     fixed_settings = flat(given or {})
     fixed = partial(_fixed, fixed_settings)
-    sampled = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
-    n_symbols = count_symbols(sampled, inputs)
-    if inputs:
-        sampled = [Pair(" ".join(texts_of(pair.source, inputs)), pair.target) for pair in sampled]
+    sampled_pairs = [pairs[row] for row in spread(len(pairs), SAMPLE_ROWS).tolist()]
+    n_symbols = count_symbols(sampled_pairs, inputs)
+    sampled = [(" ".join(texts_of(source, inputs)), target) for source, target in sampled_pairs]
     source, target = (side_statistics([pair[side] for pair in sampled]) for side in (0, 1))
     source = replace(source, longest={kind: n + max(n_symbols, default=0) for kind, n in source.longest.items()})
     kinds, choices = _choose_tokens(len(pairs), sampled, source, target, None if candidate is None else candidate.kinds)
@@ -164,7 +163,7 @@ def _fixed(settings: Mapping[str, Any], setting: str, otherwise: Any) -> Any:
 
 def _choose_tokens(
     n_rows: int,
-    pairs: Sequence[Pair],
+    pairs: Sequence[tuple[str, str]],
     source: SideStatistics,
     target: SideStatistics,
     tried: tuple[str, str] | None = None,
@@ -291,7 +290,7 @@ def _choose_training(task: _TableTraits, d_model: int, fixed: Callable[[str, Any
     return [Choice(f"training.{name}", value, reason) for name, (value, reason) in advice.items()]
 
 
-def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: SideStatistics) -> Choice:
+def _choose_metric(task: _TableTraits, pairs: Sequence[tuple[str, str]], target: SideStatistics) -> Choice:
     if not task.is_prose:
         return Choice("training.metric", "exact_match", "an answer is right or wrong")
     if reason := _one_form(pairs, target):
@@ -302,7 +301,7 @@ def _choose_metric(task: _TableTraits, pairs: Sequence[Pair], target: SideStatis
     return Choice("training.metric", "bleu", "prose has many right answers")
 
 
-def _one_form(pairs: Sequence[Pair], target: SideStatistics) -> str:
+def _one_form(pairs: Sequence[tuple[str, str]], target: SideStatistics) -> str:
     """Return in words why an answer is right or wrong, though it has many words: texts brought into one form; or ""."""
     if several_targets_fraction(pairs) > SEVERAL_TARGETS:
         return ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.data.tables import Pair
-from glassformer.text.inputs import Inputs, learn_inputs, split
+from glassformer.text.inputs import Inputs, cells_of, learn_inputs
 
 Form = Literal["NFC", "NFD"]
 
@@ -90,7 +90,7 @@ def new_strings_probability(texts: Sequence[str], form: Form) -> float:
 # Both sides
 
 
-def has_new_strings(pairs: Sequence[Pair], kinds: Sequence[str], sides: Sequence[SideStatistics]) -> bool:
+def has_new_strings(pairs: Sequence[tuple[str, str]], kinds: Sequence[str], sides: Sequence[SideStatistics]) -> bool:
     """Return whether new strings of characters are frequent on a side whose tokens are characters or bytes."""
     return any(
         new_strings_probability([pair[i] for pair in pairs], side.form) > NEW_STRINGS
@@ -104,11 +104,11 @@ def count_symbols(pairs: Sequence[Pair], inputs: Inputs) -> list[int]:
     if not inputs:
         return []
     learned = learn_inputs((pair.source for pair in pairs), inputs)
-    rows = (zip(learned, split(pair.source), strict=True) for pair in pairs)
+    rows = (zip(learned, cells_of(pair.source), strict=True) for pair in pairs)
     return [sum(len(input_.symbols_of(cell)) for input_, cell in row if input_.kind == "feature") for row in rows]
 
 
-def copied_fraction(pairs: Sequence[Pair]) -> float:
+def copied_fraction(pairs: Sequence[tuple[str, str]]) -> float:
     """Return the fraction of target words that are, with three characters or more, part of a longer source word."""
     n_words = n_copied = 0
     for source, target in pairs[:2000]:
@@ -119,7 +119,7 @@ def copied_fraction(pairs: Sequence[Pair]) -> float:
     return n_copied / max(1, n_words)
 
 
-def taken_over_fraction(pairs: Sequence[Pair]) -> float:
+def taken_over_fraction(pairs: Sequence[tuple[str, str]]) -> float:
     """Return the fraction of targets that contain four consecutive characters of a word of their source."""
     sampled = pairs[:2000]
     n_taken = 0
@@ -129,26 +129,26 @@ def taken_over_fraction(pairs: Sequence[Pair]) -> float:
     return n_taken / max(1, len(sampled))
 
 
-def common_fraction(pairs: Sequence[Pair]) -> float:
+def common_fraction(pairs: Sequence[tuple[str, str]]) -> float:
     """Return the fraction of the characters of targets that are in their sources, each as often as it is there."""
     n_common = sum((Counter(source) & Counter(target)).total() for source, target in pairs)
     return n_common / max(1, sum(len(target) for _, target in pairs))
 
 
-def several_targets_fraction(pairs: Sequence[Pair]) -> float:
+def several_targets_fraction(pairs: Sequence[tuple[str, str]]) -> float:
     """Return the fraction of the sources that have several targets."""
     targets: dict[str, set[str]] = {}
-    for pair in pairs:
-        targets.setdefault(pair.source, set()).add(pair.target)
+    for source, target in pairs:
+        targets.setdefault(source, set()).add(target)
     return sum(len(texts) > 1 for texts in targets.values()) / max(1, len(targets))
 
 
-def words_of_source_fraction(pairs: Sequence[Pair]) -> float:
+def words_of_source_fraction(pairs: Sequence[tuple[str, str]]) -> float:
     """Return the fraction of the words of targets that are in their sources, without case and outer punctuation."""
     n_words = n_taken = 0
-    for pair in pairs:
-        source, words = set(_bare_words(pair.source)), _bare_words(pair.target)
-        n_words, n_taken = n_words + len(words), n_taken + sum(word in source for word in words)
+    for source, target in pairs:
+        source_words, words = set(_bare_words(source)), _bare_words(target)
+        n_words, n_taken = n_words + len(words), n_taken + sum(word in source_words for word in words)
     return n_taken / max(1, n_words)
 
 

@@ -19,7 +19,7 @@ from glassformer.glassbox.schema import Trace
 from glassformer.glassbox.trace import explain
 from glassformer.inference.allowed import Constraint
 from glassformer.inference.confidence import check_calibrated
-from glassformer.inference.translator import Source, Translator
+from glassformer.inference.translator import Translator
 from glassformer.inference.worker import Request, Worker
 from glassformer.jobs.answers import NO_ANSWER, JobAnswer
 from glassformer.jobs.stream import SearchOptions, translate_chunk
@@ -29,7 +29,7 @@ from glassformer.storage.files import identity_of
 from glassformer.storage.hub import local_model
 from glassformer.storage.modelfile import find_model
 from glassformer.storage.rundirectory import HELD_OUT_COLUMNS, RunDirectory
-from glassformer.text.inputs import as_given, compose, example_cells
+from glassformer.text.inputs import SourceLike, as_given, example_source
 
 CHANGED = (
     "the model file has changed since the server loaded it, so the history and the wrong answers of the run, which "
@@ -135,7 +135,7 @@ class Served:
             for length in lengths
         ]
 
-        def compute(items: Sequence[tuple[Source, str, str]]) -> list[JobAnswer]:
+        def compute(items: Sequence[tuple[SourceLike, str, str]]) -> list[JobAnswer]:
             texts, names = [text for text, _, _ in items], [name for _, _, name in items]
             prefixes = [prefix for _, prefix, _ in items] if body.prefix else None
             return translate_chunk(self.translator, texts, search, names, prefixes=prefixes)
@@ -242,4 +242,4 @@ def find_example(path: Path, translator: Translator) -> str | dict[str, str]:
     counts = data.source_counts or [1] * len(tokenizer)
     ordinary = [token for token in range(len(tokenizer)) if token not in tokenizer.vocabulary.special_ids]
     text = tokenizer.decode(sorted(ordinary, key=lambda token: -counts[token])[:3])
-    return as_given(compose(example_cells(text, inputs)), inputs)
+    return as_given(example_source(text, inputs), inputs)

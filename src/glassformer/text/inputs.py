@@ -1,10 +1,10 @@
-"""Several inputs of one source: texts and features, in one string.
+"""Several inputs of one source: texts and features.
 
-    compose(["walk", "V;PST"]) -> "walk\\x1fV;PST"        split("walk\\x1fV;PST") -> ["walk", "V;PST"]
+    compose(["walk", "V;PST"]) -> Cells(("walk", "V;PST"))        compose(["walk"]) -> "walk"
 
-A source with several inputs is one string: its cells, in the order of the inputs, joined by U+001F. Texts are before
-features, so that features do not move the positions of the text. A cell that contains U+001F itself is refused. A model
-with one text, and nothing else, has no inputs in this sense: its source is the text, whatever it contains.
+A source with several inputs is its cells, in the order of the inputs. Texts are before features, so that features do
+not move the positions of the text. A model with one text, and nothing else, has no inputs in this sense: its source is
+the text.
 
 A feature is cut into symbols, and each symbol is one token, `<tags=PST>`. It is a special token: text never becomes
 one, and no answer contains one. A text after the first begins with a special token of its own, `<context:>`.
@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import TextError, UsageError, nearest, quoted
 
-UNIT_SEPARATOR = "\x1f"
 CUTS = (";", "|", " ")
 """The characters that can separate the symbols of a feature; the first of those that are equally frequent is used."""
 
@@ -57,6 +56,17 @@ Inputs = tuple[Input, ...]
 """The inputs of a source: none for a single text, otherwise texts before features."""
 
 
+class Cells(tuple[str, ...]):
+    """The cells of a source with several inputs, in the order of the inputs."""
+
+    __slots__ = ()
+
+
+Source = str | Cells
+SourceLike = Source | Mapping[str, str]
+"""A source, or the text of each input by name."""
+
+
 def inputs_of(texts: Sequence[str], features: Sequence[str]) -> Inputs:
     """Return the inputs with these names; none for a single text without features. Raises UsageError."""
     if len(texts) == 1 and not features:
@@ -82,7 +92,7 @@ def check_inputs(inputs: Sequence[Input]) -> None:
             raise UsageError(f"the symbols of the input {input_.name!r} are not valid")
 
 
-def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> Inputs:
+def learn_inputs(sources: Iterable[Source], inputs: Inputs, min_count: int = 1) -> Inputs:
     """Return the inputs with the symbols of these sources: how each feature is cut, and what occurs `min_count` times.
 
     A feature is cut at the one of `CUTS` that is in the most of its cells, or not at all if none is in any. Symbols are
@@ -91,7 +101,7 @@ def learn_inputs(sources: Iterable[str], inputs: Inputs, min_count: int = 1) -> 
     n = n_texts(inputs)
     counted: list[Counter[str]] = [Counter() for _ in inputs[n:]]
     for source in sources if inputs else ():
-        for counts, cell in zip(counted, split(source)[n:], strict=True):
+        for counts, cell in zip(counted, cells_of(source)[n:], strict=True):
             counts[cell] += 1
     features = (_with_symbols(input_, cells, min_count) for input_, cells in zip(inputs[n:], counted, strict=True))
     return (*inputs[:n], *features)
@@ -127,35 +137,35 @@ def input_keys(inputs: Sequence[Input]) -> Iterator[tuple[str, str | None]]:
             yield input_.name, None
 
 
-# Strings
+# Sources
 
 
-def compose(cells: Iterable[str]) -> str:
+def compose(cells: Sequence[str]) -> Source:
     """Return the source of the cells, in the order of the inputs; a single cell is its own source."""
-    return UNIT_SEPARATOR.join(cells)
+    return cells[0] if len(cells) == 1 else Cells(cells)
 
 
-def split(source: str) -> list[str]:
-    """Return the cells of a source with several inputs."""
-    return source.split(UNIT_SEPARATOR)
+def cells_of(source: Source) -> Sequence[str]:
+    """Return the cells of a source; a text is its only cell."""
+    return (source,) if isinstance(source, str) else source
 
 
-def cells_of(source: str, inputs: Sequence[Input]) -> list[str]:
-    """Return the cells of a source; one with a single input is its only cell."""
-    return split(source) if inputs else [source]
+def joined(source: Source) -> str:
+    """Return the text that is hashed for a source: its cells, with U+001F between them."""
+    return source if isinstance(source, str) else "\x1f".join(source)
 
 
-def example_cells(text: str, inputs: Sequence[Input]) -> list[str]:
-    """Return the cells of a source with this text as each of its texts, and the first symbol of each feature."""
-    return [text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs] or [text]
+def example_source(text: str, inputs: Sequence[Input]) -> Source:
+    """Return a source with this text as each of its texts, and the first symbol of each feature."""
+    return compose([text if input_.kind == "text" else (*input_.symbols, "?")[0] for input_ in inputs] or [text])
 
 
-def texts_of(source: str, inputs: Sequence[Input]) -> list[str]:
+def texts_of(source: Source, inputs: Sequence[Input]) -> Sequence[str]:
     """Return the texts of a source, without its features."""
-    return cells_of(source, inputs)[: n_texts(inputs) or 1]
+    return cells_of(source)[: n_texts(inputs) or 1]
 
 
-def is_not_empty(source: str, inputs: Sequence[Input]) -> bool:
+def is_not_empty(source: Source, inputs: Sequence[Input]) -> bool:
     """Return whether a source has a text that is not white space alone."""
     return bool("".join(texts_of(source, inputs)).strip())
 
@@ -165,42 +175,42 @@ def n_texts(inputs: Sequence[Input]) -> int:
     return sum(input_.kind == "text" for input_ in inputs)
 
 
-def readable(source: str, inputs: Sequence[Input]) -> str:
+def readable(source: Source, inputs: Sequence[Input]) -> str:
     """Return a source for people: "walk · tags: V;PST". A source with one input is returned unchanged."""
-    if not inputs:
-        return source
-    text, *further_cells = split(source)
+    text, *further_cells = cells_of(source)
     named_cells = (f"{input_.name}: {cell}" for input_, cell in zip(inputs[1:], further_cells, strict=False))
     return " · ".join((text, *named_cells))
 
 
-def as_given(source: str, inputs: Sequence[Input]) -> str | dict[str, str]:
+def as_given(source: Source, inputs: Sequence[Input]) -> str | dict[str, str]:
     """Return a source for programs: an object with the name and the cell of each input, or the only text."""
-    return dict(zip([input_.name for input_ in inputs], split(source), strict=False)) if inputs else source
+    if isinstance(source, str):
+        return source
+    return dict(zip([input_.name for input_ in inputs], source, strict=False))
 
 
 # Checks
 
 
-def compose_values(values: object, where: str, inputs: Inputs) -> str:
+def compose_values(values: object, where: str, inputs: Inputs) -> Source:
     """Return the source of one row that a user gives: a mapping by name, or the text of a model with one input.
 
-    A composed source is accepted too. Raises UsageError for values that do not match the inputs, TextError as
-    `compose_cells` does. `where` names the row.
+    A source is accepted too. Raises UsageError for values that do not match the inputs, TextError as `compose_cells`
+    does. `where` names the row.
     """
-    if isinstance(values, str) and values.count(UNIT_SEPARATOR) == len(inputs) - 1:
-        return compose_cells(split(values), inputs, where)
     cells = cells_of_values(values, inputs, where)
     return compose_cells(cells, inputs, where) if inputs else cells[0]
 
 
-def cells_of_values(values: object, inputs: Inputs, where: str) -> list[str]:
+def cells_of_values(values: object, inputs: Inputs, where: str) -> Sequence[str]:
     """Return the cells of a source that a user gives, in the order of the inputs. Raises UsageError as above."""
     if not inputs:
         if isinstance(values, str):
             return [values]
         what = "this model has one input" if isinstance(values, Mapping) else "a source is not text"
         raise UsageError(what, where=where, got=quoted(values), expected="a str")
+    if isinstance(values, Cells) and len(values) == len(inputs):
+        return values
     if not isinstance(values, Mapping):
         missing = ", ".join(f"the {input_.kind} {input_.name!r}" for input_ in inputs[1:])
         what = f"a source has {len(inputs)} inputs, and they are given by name"
@@ -262,32 +272,20 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
     return {name: name if (value := value_of.get(name)) is None else value for name in names}
 
 
-def compose_cells(cells: Sequence[str], inputs: Inputs, where: str) -> str:
-    """Return the source of the cells of one row. Raises TextError for a fault, unless all its texts are empty."""
-    kind, name = fault_of(cells, inputs) or ("", "")
-    if kind == "separator":
-        hint = "remove it: it separates the inputs of a source"
-        raise TextError(f"the input {name!r} contains U+001F", where=where, hint=hint)
-    if kind and is_not_empty(compose(cells), inputs):
-        what = f"the {kind.removeprefix('empty ')} {name!r} is empty"
+def compose_cells(cells: Sequence[str], inputs: Inputs, where: str) -> Cells:
+    """Return the source of the cells of one row. Raises TextError for an empty cell, unless all its texts are empty."""
+    source = Cells(cells)
+    if (empty := empty_input(source, inputs)) and is_not_empty(source, inputs):
+        what = f"the {empty.kind} {empty.name!r} is empty"
         raise TextError(what, where=where, expected="a value for each input of the model")
-    return compose(cells)
+    return source
 
 
-CellFault = Literal["separator", "empty text", "empty feature"]
-"""What is wrong with a cell of a source with several inputs."""
-
-
-def fault_of(cells: Sequence[str], inputs: Inputs) -> tuple[CellFault, str] | None:
-    """Return the first fault of the cells of one row, and the name of the input; or None."""
-    if UNIT_SEPARATOR in "".join(cells):
-        name = next(input_.name for cell, input_ in zip(cells, inputs, strict=True) if UNIT_SEPARATOR in cell)
-        return "separator", name
+def empty_input(cells: Sequence[str], inputs: Inputs) -> Input | None:
+    """Return the first input whose cell is empty, or None."""
     for cell, input_ in zip(cells, inputs, strict=True):
-        if input_.kind == "text" and not cell.strip():
-            return "empty text", input_.name
-        if input_.kind == "feature" and not cell.strip(_NO_SYMBOL).strip():
-            return "empty feature", input_.name
+        if not (cell if input_.kind == "text" else cell.strip(_NO_SYMBOL)).strip():
+            return input_
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from glassformer.errors import SettingsError, TextError
 from glassformer.settings import SideSettings, TokenKind, TokenSettings
-from glassformer.text.inputs import Inputs, input_tokens, learn_inputs, texts_of
+from glassformer.text.inputs import Inputs, Source, input_tokens, learn_inputs, texts_of
 from glassformer.text.normalization import normalize
 from glassformer.text.segmenters import BYTES, MARK, SPECIALS, Learned, mark, of_chunks
 from glassformer.text.tokenizer import Tokenizer, library
@@ -43,7 +43,7 @@ def learn(texts: Iterable[str], settings: SideSettings, inputs: Inputs = ()) -> 
 
 
 def learn_both(
-    pairs: Iterable[tuple[str, str]], settings: TokenSettings, inputs: Inputs = ()
+    pairs: Iterable[tuple[Source, str]], settings: TokenSettings, inputs: Inputs = ()
 ) -> tuple[Tokenizer, Tokenizer]:
     """Build the tokenizers of both sides from pairs of source and target; a shared one from all texts. See `learn`.
 
@@ -60,7 +60,7 @@ def learn_both(
 
 
 def grow_both(
-    tokenizers: tuple[Tokenizer, Tokenizer], pairs: Iterable[tuple[str, str]], settings: TokenSettings
+    tokenizers: tuple[Tokenizer, Tokenizer], pairs: Iterable[tuple[Source, str]], settings: TokenSettings
 ) -> tuple[Tokenizer, Tokenizer]:
     """Return the tokenizers of a model, of `settings`, with the new characters or words of pairs. See `grow`.
 

@@ -7,6 +7,7 @@ import unicodedata
 
 from glassformer.errors import TextError
 from glassformer.settings import SideSettings
+from glassformer.text.inputs import Cells, Source
 
 
 def normalize(text: str, settings: SideSettings, where: str | None = None) -> str:
@@ -30,6 +31,11 @@ def normalize(text: str, settings: SideSettings, where: str | None = None) -> st
 def nfc(text: str) -> str:
     """Return a text in the form in which texts are compared."""
     return unicodedata.normalize("NFC", text)
+
+
+def nfc_source(source: Source) -> Source:
+    """Return a source in the form in which sources are compared."""
+    return nfc(source) if isinstance(source, str) else Cells(map(nfc, source))
 
 
 def original_column(text: str, index: int, settings: SideSettings) -> int:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from glassformer.errors import MissingExtraError, ModelFileError, TextError, UsageError, nearest
 from glassformer.settings import SideSettings, TokenKind
 from glassformer.text.code_points import N_CODE_POINTS, code_points
-from glassformer.text.inputs import Input, Inputs, input_keys, input_tokens, listed, split as split_inputs, texts_of
+from glassformer.text.inputs import Input, Inputs, Source, cells_of, input_keys, input_tokens, listed, texts_of
 from glassformer.text.normalization import location, normalize, original_column
 from glassformer.text.saved import SavedTokenizer
 from glassformer.text.segmenters import BYTES, MARK, Learned, Segmenter, segmenter
@@ -47,16 +47,15 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def split(self, text: str) -> list[str]:
+    def split(self, text: Source) -> list[str]:
         """Return the pieces of the normalized text, without special tokens; unknown pieces are kept unchanged.
 
         Of a source with several inputs, the pieces of its texts.
         """
-        if self.inputs:
-            return [piece for part in texts_of(text, self.inputs) for piece in self.without_inputs().split(part)]
-        return self._segmenter.split([normalize(text, self.settings)])[0]
+        parts = [normalize(part, self.settings) for part in texts_of(text, self.inputs)]
+        return [piece for pieces in self._segmenter.split(parts) for piece in pieces]
 
-    def encode(self, text: str, *, where: str | None = None) -> list[int]:
+    def encode(self, text: Source, *, where: str | None = None) -> list[int]:
         """Return the ids of the text, without <bos> and <eos>.
 
         A piece that is not in the vocabulary becomes <unk>. In a vocabulary without <unk>, a TextError names the first
@@ -64,15 +63,15 @@ class Tokenizer:
         """
         return self.encode_many([text], where=[where or ""])[0]
 
-    def encode_many(self, texts: Sequence[str], *, where: Sequence[str] | None = None) -> list[list[int]]:
+    def encode_many(self, sources: Sequence[Source], *, where: Sequence[str] | None = None) -> list[list[int]]:
         """Return the ids of many texts, as `encode` does for one, but faster.
 
         Raises TextError, which names text i by `where[i]` or else by its number from 1.
         """
-        where = [f"text {row}" for row in range(1, len(texts) + 1)] if where is None else where
+        where = [f"text {row}" for row in range(1, len(sources) + 1)] if where is None else where
         if self.inputs:
-            return self._encode_inputs(texts, where)
-        encoded: list[list[int]] = []
+            return self._encode_inputs(sources, where)
+        texts, encoded = cast("Sequence[str]", sources), list[list[int]]()
         for start in range(0, len(texts), _BATCH):
             batch, names = texts[start : start + _BATCH], where[start : start + _BATCH]
             normalized = [normalize(text, self.settings, name) for text, name in zip(batch, names, strict=True)]
@@ -80,14 +79,14 @@ class Tokenizer:
         return encoded
 
     def frame_many(
-        self, texts: Sequence[str], where: Callable[[int], str]
+        self, texts: Sequence[Source], where: Callable[[int], str]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the framed ids of many texts in one array, and the number of ids of each text.
 
         Raises the errors of `encode_many`, in which `where(i)` names text i.
         """
         if self.settings.kind == "characters" and not self.inputs:
-            codes = code_points(texts, self.settings)
+            codes = code_points(cast("Sequence[str]", texts), self.settings)
             if codes is not None and (ids := self._id_of_code_point[codes]).min(initial=0) >= 0:
                 ends = np.flatnonzero(codes == 0)
                 ids[ends] = self.vocabulary.eos_id
@@ -117,7 +116,7 @@ class Tokenizer:
             raise self._unknown_error(text, where)
         return ids
 
-    def _encode_inputs(self, sources: Sequence[str], where: Sequence[str]) -> list[list[int]]:
+    def _encode_inputs(self, sources: Sequence[Source], where: Sequence[str]) -> list[list[int]]:
         """Return the ids of sources with several inputs: the texts, then the symbols of each feature."""
         rows = [self._cells(source, name) for source, name in zip(sources, where, strict=True)]
         encoded: list[list[int]] = [[] for _ in rows]
@@ -132,18 +131,18 @@ class Tokenizer:
                 ids += [*mark, *added_ids]
         return encoded
 
-    def names_of_inputs(self, source: str) -> list[str]:
+    def names_of_inputs(self, source: Source) -> list[str]:
         """Return the name of the input of each id that `encode` returns; nothing for a single text."""
         names: list[str] = []
-        for position, (input_, cell) in enumerate(zip(self.inputs, split_inputs(source), strict=False)):
+        for position, (input_, cell) in enumerate(zip(self.inputs, cells_of(source), strict=False)):
             is_text = input_.kind == "text"
             n_tokens = len(self.without_inputs().encode(cell)) if is_text else len(input_.symbols_of(cell))
             names += [input_.name] * (n_tokens + (is_text and position > 0))
         return names
 
-    def _cells(self, source: str, where: str) -> list[str]:
+    def _cells(self, source: Source, where: str) -> Sequence[str]:
         """Return the cells of a source. Raises TextError when they are not as many as the inputs."""
-        cells = split_inputs(source)
+        cells = cells_of(source)
         if len(cells) != len(self.inputs):
             raise TextError(
                 "a source does not have the inputs of the model",
@@ -231,12 +230,12 @@ class Tokenizer:
             for token_id in listed
         ]
 
-    def unknown(self, text: str) -> list[str]:
+    def unknown(self, text: Source) -> list[str]:
         """Return the characters (or words) of the normalized text that are not in the vocabulary, in order.
 
         The symbols of features follow those of the texts, in their written form, `<tags=PST>`.
         """
-        if not self.inputs:
+        if isinstance(text, str):
             return [piece for piece, _ in self._unknown(text)]
         unknown: list[str] = []
         for input_, cell in zip(self.inputs, self._cells(text, "the text"), strict=True):

@@ -432,9 +432,7 @@ def test_the_checkpoints_are_right_wrong_and_right_again(window: Any, trained: T
     plain = replace(plain, provenance=replace(plain.provenance, metrics=metrics))
     window.open(plain, "story?question=6")
     assert "none of them: its weights are the mean of the last 3 validations." in words(window)
-    assert "It is right from the first checkpoint on, wrong after 50 (“hi”), and right again after 100." in words(
-        window
-    )
+    assert "It is right after 10 steps of training, wrong after 50 (“hi”), and right again after 100." in words(window)
     window.open(replace(plain, training=None), "story?question=6")
     assert "--html FILE" in words(window)
 

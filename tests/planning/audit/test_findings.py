@@ -25,13 +25,13 @@ from glassformer.planning.audit.characters import find_ends, restored
 from glassformer.planning.audit.rows import has_row_numbers, header_rows
 from glassformer.planning.recipes.overrides import merge, nested, parse_assignments
 from glassformer.settings import DataSettings, Settings, SideSettings
-from glassformer.text.inputs import inputs_of
+from glassformer.text.inputs import Cells, Source, inputs_of
 
 CLEAN = dates(300, seed=5)
 CHARACTERS = {"tokens.source.kind": "characters", "tokens.target.kind": "characters", "tokens.shared": False}
 
 
-def table_of(pairs: Sequence[tuple[str, str]], path: str = "a.csv") -> Table:
+def table_of(pairs: Sequence[tuple[Source, str]], path: str = "a.csv") -> Table:
     """A table whose row numbers differ from the indices: row 1 was not kept."""
     ledger = Ledger()
     ledger.read = ledger.kept = len(pairs)
@@ -130,7 +130,7 @@ def test_white_space_that_the_model_does_not_read_is_not_found_and_of_several_in
     assert only(found, "white space at the ends", "target").option is None
     trimmed = found_in(rows, tokens__source__trim=True)
     assert [each.side for each in trimmed.findings if each.kind == "white space at the ends"] == ["target"]
-    table = table_of([("walk \x1frun", "x"), ("go\x1fstay", "y")])
+    table = table_of([(Cells(["walk ", "run"]), "x"), (Cells(["go", "stay"]), "y")])
     (finding,) = find_ends(replace(table, inputs=inputs_of(["a", "b"], [])), "source", SideSettings())
     assert finding.count == 1
 
@@ -193,7 +193,7 @@ def test_alphabets_that_are_mixed_by_nature_and_features_with_a_colon_are_not_fo
     rows = [*CLEAN, ("Tシャツ", "x"), ("東京タワー", "x"), ("Привет Tom", "x"), ("d̪ʰ", "y"), ("µm 5Ω", "z")]
     assert not has("look-alike characters", found_in(rows))
     assert not has("look-alike characters", found_in([(f"w{i}", "tχɑ") for i in range(50)]))
-    table = replace(table_of([("taːm\x1ftense:past", "x")] * 9), inputs=inputs_of(["word"], ["tags"]))
+    table = replace(table_of([(Cells(["taːm", "tense:past"]), "x")] * 9), inputs=inputs_of(["word"], ["tags"]))
     assert not has("look-alike characters", audit(table, settings=settings_of()))
 
 
@@ -283,7 +283,7 @@ def test_row_numbers_are_found_with_rows_that_were_left_out_in_samples_and_in_se
         assert "probably an index" in quick_audit(table)[0]
     continued = replace(table, pairs=[Pair(str(row), "x") for row in range(68)])
     assert only(audit(continued, settings=settings_of()), "row numbers", "source").count == 68
-    tagged = table_of([(f"{row}\x1fV;{row}", "x") for row in range(9)])
+    tagged = table_of([(Cells([f"{row}", f"V;{row}"]), "x") for row in range(9)])
     assert has_row_numbers(replace(tagged, inputs=inputs_of(["id"], ["tags"])), "source")
     assert not has_row_numbers(replace(tagged, inputs=inputs_of(["id", "word"], [])), "source")
 

@@ -3,6 +3,7 @@
 import { copyButton } from 'glassbox/core/copy.js';
 import { bdi, el, sentence } from 'glassbox/core/dom.js';
 import { digits, percent } from 'glassbox/core/numbers.js';
+import { cellsOf } from 'glassbox/tokenizer/source.js';
 import { codePoint } from 'glassbox/tokenizer/text.js';
 
 const MAX_NAMED = 8; // unknown characters that are listed
@@ -27,8 +28,9 @@ export function remarks({ error, finished, unknown = [], unlike }) {
   return found.filter(Boolean);
 }
 
-/** The address of the glass box of a text. */
-export const addressOf = (text, beams) => `?${new URLSearchParams({ explain: text, beams })}`;
+/** The address of the glass box of a source. */
+export const addressOf = (source, beams) =>
+  `?${new URLSearchParams([...cellsOf(source).map((cell) => ['explain', cell]), ['beams', beams]])}`;
 
 export function glassBoxLink(href, text = null, label = 'Open in the glass box') {
   if (href === null) return null;
@@ -59,7 +61,7 @@ export const scoreOf = ({ score }) =>
  * @param {(text: string) => string|null} linkOf
  */
 export function answerCard(text, answer, linkOf) {
-  if (!answer.error && !answer.ids.length && !text?.trim())
+  if (!answer.error && !answer.ids.length && !cellsOf(text).join('').trim())
     return [el('p.hint', 'The answer appears here as you type.')];
   const notes = remarks(answer).map((note) => el(answer.error ? 'p.wrong' : 'p.note', note));
   if (answer.error) return notes;

@@ -5,8 +5,6 @@ import { el } from 'glassbox/core/dom.js';
 import { isBlank } from 'glassbox/tokenizer/segmenters.js';
 import { cellsOf } from 'glassbox/tokenizer/source.js';
 
-const SEPARATOR = '\x1f';
-
 export class OtherInputs {
   /** @param inputs  of the source, or null for a single text @param {() => void} changed */
   constructor(inputs, changed) {
@@ -19,7 +17,7 @@ export class OtherInputs {
 
   /** Fill the fields with the cells of a source, and return its text. */
   fill(source) {
-    const [text, ...rest] = cellsOf(this.inputs, source);
+    const [text, ...rest] = cellsOf(source);
     for (const [i, cell] of rest.entries()) this.fields[i].input.value = cell;
     return text;
   }
@@ -28,7 +26,6 @@ export class OtherInputs {
   sourceOf(line) {
     if (!this.inputs || isBlank(line)) return line;
     const cells = line.split('\t');
-    const all = cells.length === this.inputs.length ? cells : [line, ...this.fields.map(({ input }) => input.value)];
-    return all.join(SEPARATOR);
+    return cells.length === this.inputs.length ? cells : [line, ...this.fields.map(({ input }) => input.value)];
   }
 }

@@ -15,7 +15,7 @@ const cell = (text) => (text.length > LONG ? el('details.cut', el('summary', bdi
 
 export class Lines {
   /**
-   * @param inputs  of the source, or null @param {string[]} texts @param {string|undefined} fileName
+   * @param inputs  of the source, or null @param {(string|string[])[]} texts @param {string|undefined} fileName
    * @param {() => void} stop
    * @param {{labels: string[], isJudged: boolean, linkOf: (text: string) => string|null}} look  isJudged: with confidence
    */
@@ -54,7 +54,7 @@ export class Lines {
       const notes = remarks(answer).map((note) => el(answer.error ? 'div.wrong' : 'div.note', note));
       output.className = '';
       output.replaceChildren(...(answer.error ? notes : [cell(answer.text), ...notes]));
-      const isPlain = !answer.error && cellsOf(this.inputs, this.texts[row])[0].trim();
+      const isPlain = !answer.error && cellsOf(this.texts[row])[0].trim();
       sure.replaceChildren(...shown([isPlain && (this.isJudged ? confidenceOf : scoreOf)(answer)]));
       const href = isPlain ? this.linkOf(this.texts[row]) : null;
       link.replaceChildren(...shown([glassBoxLink(href, readable(this.inputs, this.texts[row]), '↗')]));
@@ -99,7 +99,7 @@ export class Lines {
   /** A source for programs: the text, or an object with each input by name. */
   given(source) {
     const { inputs } = this;
-    return inputs ? Object.fromEntries(cellsOf(inputs, source).map((cell, i) => [inputs[i].name, cell])) : source;
+    return inputs ? Object.fromEntries(cellsOf(source).map((cell, i) => [inputs[i].name, cell])) : source;
   }
 
   fields(row) {

@@ -1,4 +1,4 @@
-/** The page: it translates, or with "?explain=TEXT" in its address it opens the glass box of that text. */
+/** The page: it translates, or with "?explain=TEXT" in its address, one for each input, it opens the glass box of that text. */
 
 import { drawn, el } from 'glassbox/core/dom.js';
 import { Client } from 'translator/client.js';
@@ -14,7 +14,8 @@ async function start() {
   if (typeof description === 'undefined') throw new Error('this file is not the one that was exported');
   const query = new URLSearchParams(location.search);
   if (query.has('explain')) {
-    await openGlassBox(description, weights, query.get('explain'), Number(query.get('beams')));
+    const source = description.source.inputs ? query.getAll('explain') : query.get('explain');
+    await openGlassBox(description, weights, source, Number(query.get('beams')));
     return;
   }
   const client = new Client(engine, description, weights);

@@ -205,7 +205,7 @@ export class TranslatorPage {
     this.lines = isMany ? new Lines(this.inputs, texts, this.file?.name, () => this.stop(), look) : null;
     if (this.lines) this.output.replaceChildren(...this.lines.elements);
     this.output.setAttribute('aria-live', isMany ? 'off' : 'polite'); // the progress has a status of its own
-    const keyOf = (text) => `${beams} ${isJudged} ${text}`;
+    const keyOf = (text) => JSON.stringify([beams, isJudged, text]);
     const missing = [...texts.keys()].filter((row) => !this.show(row, this.known.get(keyOf(texts[row]))));
     if (!missing.length) {
       this.client.stop();
@@ -213,18 +213,18 @@ export class TranslatorPage {
       return;
     }
     this.output.setAttribute('aria-busy', 'true');
-    const wanted = [...new Set(missing.map((row) => texts[row]))];
-    const rowsOf = Map.groupBy(missing, (row) => texts[row]);
+    const rowsOf = Map.groupBy(missing, (row) => keyOf(texts[row]));
+    const wanted = [...rowsOf.keys()];
     const onMessage = ({ answers = [], done, failed }) => {
       for (const answer of answers) {
-        const text = wanted[answer.row];
-        if (!answer.isFirst && this.known.size < LARGEST_CACHE) this.known.set(keyOf(text), answer);
-        for (const row of rowsOf.get(text)) this.show(row, answer);
+        const key = wanted[answer.row];
+        if (!answer.isFirst && this.known.size < LARGEST_CACHE) this.known.set(key, answer);
+        for (const row of rowsOf.get(key)) this.show(row, answer);
       }
       if (failed) this.output.replaceChildren(el('p.wrong', { role: 'alert' }, `The model failed: ${failed}`));
       if (done) this.finish();
     };
-    this.client.start(wanted, beams, onMessage, isJudged);
+    this.client.start(wanted.map((key) => texts[rowsOf.get(key)[0]]), beams, onMessage, isJudged);
   }
 
   /** Show the answer to text `row`; false if there is none. */

@@ -133,7 +133,7 @@ def read_row(export: Export, number: int, line: str, *, as_json: bool) -> Row:
         if "\0" in line:
             raise InputError("NUL character")
         source = export.read(line, as_json=as_json)
-        return Row(*export.encode(source)) if source.strip() else Row()
+        return Row(*export.encode(source)) if "".join(source).strip() else Row()
     except LeftOutError as error:
         return Row(left_out=str(error))
     except InputError as error:

@@ -1,7 +1,7 @@
 """The source of a model: one text, or several inputs, which are texts and features, whose symbols are tokens.
 
-A source with several inputs is one string, its cells joined by U+001F: texts before features, in the order of
-`glassformer.json`. It needs the standard library alone, and `text.py`.
+A source is its cells, texts before features, in the order of `glassformer.json`: of a model with one text this one
+alone, and none where all texts are empty. It needs the standard library alone, and `text.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 from new_strings import first_new
 from text import InputError, Tokenizer
 
-SEPARATOR = "\x1f"
 NO_SYMBOL = ";| "  # a cell of these alone has no symbol
 
 
@@ -36,15 +35,15 @@ class Inputs:
             keys += [(input_["name"], symbol) for symbol in input_["symbols"]]
         self.ids = {key: tokenizer.size + i for i, key in enumerate(keys)}
 
-    def read_line(self, line: str) -> str:
+    def read_line(self, line: str) -> list[str]:
         """Return the source of a line: its cells are separated by tabs."""
         cells = line.split("\t")
         if len(cells) != len(self.inputs) and line.strip():
             names = ", ".join(self.names)
             raise InputError(f"expected {len(self.inputs)} cells between tabs ({names}), got {len(cells)}")
-        return self.compose(cells) if line.strip() else ""
+        return self.checked(cells) if line.strip() else []
 
-    def read_json(self, cells: Any) -> str:
+    def read_json(self, cells: Any) -> list[str]:
         """Return the source of an object with a string for each input."""
         if not isinstance(cells, dict) or not all(isinstance(cell, str | None) for cell in cells.values()):
             raise InputError(f"expected a JSON object with a string for each of {', '.join(self.names)}")
@@ -54,28 +53,26 @@ class Inputs:
         for name in self.names:
             if cells.get(name) is None:
                 raise LeftOutError(f"the input {name!r} is missing")
-        return self.compose([cells[name] for name in self.names])
+        return self.checked([cells[name] for name in self.names])
 
-    def compose(self, cells: list[str]) -> str:
-        """Return the source of cells, which is empty when all texts are."""
+    def checked(self, cells: list[str]) -> list[str]:
+        """Return the cells, or none when all texts are empty."""
         texts = [cell for cell, input_ in zip(cells, self.inputs) if input_["kind"] == "text"]
         if not "".join(texts).strip():
-            return ""
+            return []
         for cell, input_ in zip(cells, self.inputs):
-            if SEPARATOR in cell:
-                raise LeftOutError(f"the input {input_['name']!r} contains U+001F")
             if not (cell if input_["kind"] == "text" else cell.strip(NO_SYMBOL)).strip():
                 raise LeftOutError(f"the {input_['kind']} {input_['name']!r} is empty")
-        return SEPARATOR.join(cells)
+        return cells
 
-    def encode(self, source: str) -> tuple[list[int], list[str]]:
+    def encode(self, source: list[str]) -> tuple[list[int], list[str]]:
         """Return the ids of a source and what the vocabulary lacks, as for a text; symbols are in their written form.
 
         Raises InputError for what it lacks where it has no <unk>.
         """
         ids: list[int] = []
         unknown: list[str] = []
-        for input_, cell in zip(self.inputs, source.split(SEPARATOR)):
+        for input_, cell in zip(self.inputs, source):
             if input_["kind"] == "text":
                 ids += [self.ids[input_["name"], None]] if input_ is not self.inputs[0] else []
                 text_ids, parts = self.tokenizer.encode(cell)
@@ -123,10 +120,10 @@ class Export:
         is_long = len(ids) - len(self.source.start) - 1 > self.seen["longest"]
         return is_long or first_new(ids, self.seen["n"], base64.b64decode(self.seen["bits"])) is not None
 
-    def read(self, line: str, *, as_json: bool) -> str:
+    def read(self, line: str, *, as_json: bool) -> list[str]:
         """Return the source of a line: text, with `as_json` a JSON string; for several inputs, cells or an object."""
         if not as_json:
-            return self.inputs.read_line(line) if self.inputs else line
+            return self.inputs.read_line(line) if self.inputs else [line]
         try:
             value = json.loads(line)
         except ValueError:
@@ -135,14 +132,14 @@ class Export:
             return self.inputs.read_json(value)
         if not isinstance(value, str):
             raise InputError("expected a JSON string")
-        return value
+        return [value]
 
-    def encode(self, source: str) -> tuple[list[int], list[str]]:
+    def encode(self, source: list[str]) -> tuple[list[int], list[str]]:
         """Return the ids, framed by <bos>, where the model has it, and <eos>, and what the vocabulary lacks.
 
         Raises InputError: for a source that is too long, LeftOutError.
         """
-        ids, unknown = (self.inputs or self.source).encode(source)
+        ids, unknown = self.inputs.encode(source) if self.inputs else self.source.encode(*source)
         if len(ids) > self.max_source_tokens:
             raise LeftOutError(f"{len(ids)} tokens; the model takes at most {self.max_source_tokens}")
         return [*self.source.start, *ids, self.source.eos_id], unknown

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from glassformer.data.tables import Table
 from glassformer.errors import counted, shortened
-from glassformer.text.inputs import readable, split
+from glassformer.text.inputs import cells_of, readable
 
 Side = Literal["source", "target"]
 
@@ -126,4 +126,4 @@ def texts_of_side(table: Table, side: Side, *, features: bool = True) -> list[st
     if side == "target" or not table.inputs:
         return [getattr(pair, side) for pair in table.pairs]
     n_cells = sum(features or cell.kind == "text" for cell in table.inputs)
-    return [" ".join(split(pair.source)[:n_cells]) for pair in table.pairs]
+    return [" ".join(cells_of(pair.source)[:n_cells]) for pair in table.pairs]

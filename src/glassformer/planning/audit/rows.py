@@ -23,8 +23,8 @@ from glassformer.planning.audit.findings import (
     rows_that,
     texts_of_side,
 )
-from glassformer.text.inputs import split
-from glassformer.text.normalization import nfc
+from glassformer.text.inputs import Source, cells_of
+from glassformer.text.normalization import nfc, nfc_source
 
 COPIES_IN_PROSE = 0.01  # maximum fraction of rows with an equal target in prose that is not translated
 MIN_NUMBERS = 5  # minimum of the rows whose numbers are no coincidence
@@ -100,9 +100,9 @@ def find_overlap(other: Table, held: Table, purpose: str, known_purpose: str = "
 
     `purpose` is what the held-out table is for ("validate", "test"), `known_purpose` what the other table is for.
     """
-    pairs, held_pairs = ([Pair(nfc(x), nfc(y)) for x, y in table.pairs] for table in (other, held))
+    pairs, held_pairs = ([Pair(nfc_source(x), nfc(y)) for x, y in table.pairs] for table in (other, held))
     sources = {pair.source for pair in held_pairs}
-    first: dict[str | Pair, int] = {}  # the first row of the other table with a pair or a source
+    first: dict[Source | Pair, int] = {}  # the first row of the other table with a pair or a source
     for row, pair in enumerate(pairs):
         if pair.source in sources:
             first.setdefault(pair.source, row)
@@ -170,7 +170,7 @@ def header_rows(table: Table) -> list[int]:
     return [
         index
         for index, pair in enumerate(table.pairs)
-        if _folded(pair.target) == target and [*map(_folded, split(pair.source))] == sources
+        if _folded(pair.target) == target and [*map(_folded, cells_of(pair.source))] == sources
     ]
 
 
@@ -181,9 +181,9 @@ def _folded(text: str) -> str:
 def find_quoted(table: Table, side: Side) -> Iterator[Finding]:
     """Yield a finding for cells of TSV in the quotes of CSV: with doubled quotes inside, or all cells of a side."""
     texts = [getattr(pair, side) for pair in table.pairs] if table.format == "TSV" else []
-    quoted = [[cell for cell in split(text) if _QUOTED.fullmatch(cell)] for text in texts]
+    quoted = [[cell for cell in cells_of(text) if _QUOTED.fullmatch(cell)] for text in texts]
     rows: Sequence[int] = [row for row, cells in enumerate(quoted) if any('""' in cell[1:-1] for cell in cells)]
-    if all(len(cells) == len(split(text)) for cells, text in zip(quoted, texts, strict=True)):
+    if all(len(cells) == len(cells_of(text)) for cells, text in zip(quoted, texts, strict=True)):
         rows = range(len(texts))
     text = f"have a {side} in double quotes as in CSV; in TSV a quote is text, and the model learns it"
     return about_rows("quoted cells", table, side, rows, text, "save the table as TSV without quotes, or as CSV")

@@ -51,7 +51,7 @@ function computed(base, model, forced, words) {
  * The trace of another text. Throws an error in words for one that the model does not take.
  *
  * @param {Trace} base  with weights
- * @param {string} source  a text, or the cells of several inputs as tokenizer/source.js has them
+ * @param {string|string[]} source  a text, or the cells of several inputs
  * @param {number} beams  beam width; 1: greedy search
  * @returns {Trace}
  */
@@ -59,7 +59,7 @@ export function traceText(base, source, beams) {
   const { beam } = base.search;
   const { training } = base;
   const { inputs } = base.tokenizer('source');
-  const cells = cellsOf(inputs, source);
+  const cells = cellsOf(source);
   const contract = {
     ...base.contract,
     text: readable(inputs, source),

@@ -32,7 +32,7 @@ const TERMS = {
   probability: 'How strongly the model expects something, up to 100 %. It does not say that the answer is right.',
   'position encoding': 'Numbers that are added to each token and depend on its place only: without them the model sees no order.',
   '√d_k': 'The square root of the length of a key: divided by it, scores do not grow with the length, and softmax does not become too sharp.',
-  W_O: 'A learned matrix. It turns the outputs of all heads, side by side, into one row, which is added to the stream.',
+  W_O: 'A learned matrix. It turns the outputs of all heads, side by side, into one row, which is added to the row of the step.',
   'held-out': 'Rows of the table that the model was not trained on.',
 }; // prettier-ignore
 const ANY = new RegExp(`(“[^”]*”)|(?<![\\p{L}\\d_])(${Object.keys(TERMS).join('|')})(?![\\p{L}\\d_])`, 'giu');

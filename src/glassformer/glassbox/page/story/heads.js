@@ -16,6 +16,7 @@ const PLACES = {
   copying: 'a source token with the same text as the output token, in the steps that have one',
 };
 const SURE = 0.999; // a probability above which that of any other token says more
+const NEEDED = 0.05; // that a token loses without a head, at least
 
 export const heads = {
   title: 'Why several heads?',
@@ -58,8 +59,10 @@ function pairOf(all) {
 }
 
 function whichOf(trace, answer, found) {
+  const isNeeded = ({ row, falls }) => Math.exp(answer.whole[row]) * -Math.expm1(-falls[row]) >= NEEDED;
+  if (answer && !found.every(isNeeded)) return 'No single head changes much here; without these, the answer loses most:';
   if (answer) return found.length > 1 && found[0].row !== found[1].row ? 'These two matter for different tokens:' : '';
-  if (canCompute(trace)) return 'This page now switches each of them off in turn, to see what the answer needs it for; until then, here is the one of the question before.';
+  if (canCompute(trace)) return 'This page now switches each of them off in turn, to see what the answer needs it for; until then, here is the head of the screen before.';
   return `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
 }
 
@@ -68,14 +71,15 @@ function whatItDoes(trace, { name, head, weights, kind, row, falls }, answer) {
   const keys = trace.tokens[name.endsWith('.cross') ? 'source' : 'target_in'];
   const reads = rowOf(weights, row);
   const [best, second] = [...reads.keys()].sort((one, other) => reads[other] - reads[one]);
+  const isElsewhere = kind.kind === 'copying' && keys[best].text !== trace.tokens.target_out[row].text; // than in the framed step
   const on = (key) => `${percent(reads[key])} on ${quoted(keys[key])}, ${name.endsWith('.cross') ? 'source token' : 'read in step'} ${key}`;
   const place =
     `Head ${head + 1} of ${titleOf(trace, name)}: in step ${row} its largest weight is ${on(best)}${second !== undefined && reads[second] >= 0.001 ? `, its second ${on(second)}` : ''}.` +
-    `${kind.kind === 'mixed' ? '' : ` Over all steps it has ${percent(kind.weight)} on ${PLACES[kind.kind]}.`}`;
+    `${kind.kind === 'mixed' || isElsewhere ? '' : ` Over all steps it has ${percent(kind.weight)} on ${PLACES[kind.kind]}.`}`;
   if (!answer) return place;
   const scores = [answer.whole[row], answer.whole[row] - falls[row]];
   const isSure = Math.exp(scores[1]) > SURE;
   const [before, after] = scores.map((score) => probability(isSure ? -Math.expm1(score) : Math.exp(score)));
   const token = quoted(trace.tokens.target_out[row]);
-  return `${place} Without it ${isSure ? `the probability of another token than ${token} in step ${row} grows` : `${token}, in step ${row}, falls`} from ${before} to ${after}.`;
+  return `${place} Without this head, ${isSure ? `the probability of another token than ${token} in step ${row} grows` : `${token} in step ${row} falls`} from ${before} to ${after}.`;
 }

@@ -21,13 +21,13 @@ export const layer = {
           `has self-attention without a mask, and feed-forward. Here is ${layerTitle(trace, 'decoder', name.split('.')[1])} of the decoder, in step ${row}.`,
         'No sublayer replaces the row of the step: each reads it, and what it makes is added to it (residual connection). A norm gives a row the mean 0 and the ' +
           `deviation 1, ${trace.isPreNorm ? 'before a sublayer reads it' : 'after each addition'}; then it multiplies each number by a learned γ and adds a learned β. ${normed(trace, `${name}.self_norm`, row)}`,
-        `Attention takes from the rows of other tokens; in self-attention the mask hides the steps after this one (here ${masked(trace.tokens.target_out.length - 1, row)}), which are not written yet. ` +
+        `Attention takes from rows of tokens: cross-attention of the source, self-attention of the answer, its own row included; there the mask hides the steps after this one (here ${masked(trace.tokens.target_out.length - 1, row)}), which are not written yet. ` +
           `Feed-forward works on each row alone: ${width} numbers become ${trace.axes.d_ff.length}, and ${width} again.`,
       ],
       picture: el(
         'div.story-pictures',
         card(`the row of step ${row} in this layer`, el('ol.story-stream', linesOf(trace, name, row))),
-        headTile(app, `masked self-attention of ${headTitle(head)}: what is right of the diagonal is masked, in the framed row ${masked(trace.tokens.target_out.length - 1, row)}`, { name: `${name}.self`, head, row }),
+        headTile(app, `masked self-attention of ${headTitle(head)}: what is right of the diagonal is masked; in the framed row: ${masked(trace.tokens.target_out.length - 1, row)}`, { name: `${name}.self`, head, row }),
       ),
       proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
     };
@@ -54,7 +54,7 @@ function linesOf(trace, name, row) {
 
 function ofNorm(trace, name, row) {
   const [mean, variance] = ['mean', 'variance'].map((kind) => trace.get(`${name}.${kind}`).numbers[row]);
-  return `mean ${shortDigits(mean, 2)} → 0, deviation ${shortDigits(Math.sqrt(variance), 2)} → 1, then · γ + β`;
+  return `mean ${shortDigits(mean, 2)} → 0, deviation ${shortDigits(Math.sqrt(variance), 2)} → 1, then × γ + β`;
 }
 
 /** The first number of a norm, as it is computed. */
@@ -64,7 +64,7 @@ function normed(trace, name, row) {
   if (!gain || !bias) return '';
   const numbers = [at(x, [row, 0]), mean.numbers[row], Math.sqrt(variance.numbers[row] + attributes.eps), gain.numbers[0], bias.numbers[0]];
   const [number, mu, deviation, gamma, beta] = numbers.map((each) => (each < 0 ? `(${shortDigits(each)})` : shortDigits(each)));
-  return `The first number of the first norm here: (${number} − ${mu}) ÷ ${deviation} · γ ${gamma} + β ${beta} = ${shortDigits(at(trace.get(`${name}.output`), [row, 0]))}.`;
+  return `The first number of the first norm here: (${number} − ${mu}) ÷ ${deviation} × ${gamma} (γ) + ${beta} (β) ≈ ${shortDigits(at(trace.get(`${name}.output`), [row, 0]))}.`;
 }
 
 function ofFeedForward(trace, part, row) {

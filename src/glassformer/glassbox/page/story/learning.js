@@ -23,11 +23,11 @@ export const learning = {
           `${targets.length} steps of this answer are computed at once: step ${step} reads ${quoted(inputs[step])} and should write ${quoted(targets[step])}, ` +
           `whatever the step before it said, and the mask hides what comes after it: ${masked(targets.length - 1, step)}.`,
         'These are decoding steps. In a training step, every number of the model moves a little, so that the right tokens get more probability. ' +
-          `Each row below is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
+          `Each line below is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, rightOf(base, checkpoints)),
         base.provenance.metrics.chosen?.startsWith('the mean') && `The model of this page is none of them: its weights are ${base.provenance.metrics.chosen}.`,
-        checkpoints.some(({ score }, i) => score < checkpoints[i - 1]?.score) && 'The score falls between two of them: a training step is for the rows of its batch, not for this text.',
+        checkpoints.some(({ score, text }, i) => score < checkpoints[i - 1]?.score && text === checkpoints[i - 1].text) && 'The log-probability of one answer falls between two of them: a training step is for the pairs of its batch, not for this text.',
       ],
       picture: checkpointsTable(base, checkpoints),
       proof,
@@ -47,9 +47,9 @@ function inWords(checkpoints, isRight) {
   if (first < 0) return `No checkpoint is right: the last one, of step ${step(checkpoints.length - 1)}, answers “${checkpoints.at(-1).text}”.`;
   const start = first
     ? `After ${step(0)} steps of training it answers “${cut(checkpoints[0].text, SHOWN)}”; it is right for the first time after ${step(first)}`
-    : 'It is right from the first checkpoint on';
+    : `It is right after ${step(0)} steps of training`;
   const lapse = isRight.indexOf(false, first);
-  if (lapse < 0) return `${start}${first ? ', and from then on' : ''}.`;
+  if (lapse < 0) return `${start}, and from then on.`;
   const again = isRight.indexOf(true, lapse);
   return `${start}, wrong after ${step(lapse)} (“${cut(checkpoints[lapse].text, SHOWN)}”)${again < 0 ? '' : `, and right again after ${step(again)}`}.`;
 }
@@ -63,5 +63,5 @@ export function checkpointsTable(base, checkpoints) {
     const written = tokenRow(parts.map(({ answer }) => ({ text: answer || '‸' })), (at) => ({ same: '', missing: 'changed gone' })[parts[at].kind] ?? 'changed');
     return row(grouped(step), written, `${digits(score)} ${isRight[i] ? '✓' : ''}`);
   });
-  return card('the answer of each checkpoint', table('', ['training step', 'answer', 'score'], lines));
+  return card('the answer of each checkpoint', table('', ['training step', 'answer', 'log-probability'], lines));
 }

@@ -34,7 +34,7 @@ function make(app) {
   const element = el(
     'div.row.live',
     el('span', 'Your own:'),
-    fields.map(([name, field]) => el('label.field', el('span', name), field)),
+    fields.map(([name, field]) => el('label.field', el('span', /^\d+$/.test(name) ? `column ${name}` : name), field)),
     status,
   );
   return { element, fields };

@@ -3,7 +3,7 @@
 import { button, cut, el } from 'glassbox/core/dom.js';
 import { percent } from 'glassbox/core/numbers.js';
 import { titleOf } from 'glassbox/model/labels.js';
-import { meanWeights } from 'glassbox/model/stream.js';
+import { copiesOf, meanWeights } from 'glassbox/model/stream.js';
 import { warningsOf } from 'glassbox/model/warnings.js';
 import { worded } from 'glassbox/story/glossary.js';
 import { saidIn } from 'glassbox/story/layers.js';
@@ -26,7 +26,7 @@ export const opening = {
       'details.why',
       { open: app.isWhyOpen, on: { toggle: () => (app.isWhyOpen = why.open) } },
       el('summary', 'Why?'),
-      [...saidIn(trace, app.row), readHere(app), MORE, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
+      [...saidIn(trace, app.row), readHere(app), MORE, copiesOf(trace, app.row) && COPY, calibrated(trace)].filter(Boolean).map((words) => el('p', worded(words, used))),
     );
     const ask = button('why?', () => why.toggleAttribute('open') && why.scrollIntoView({ block: 'nearest' }), { class: 'link', data: { key: 'why' } });
     return {
@@ -47,10 +47,11 @@ const LEGEND = [
   'Column: token · strip: its numbers · band: sublayer, press to open · ',
   ...['Query', 'Key', 'Value'].flatMap((name) => [el(`b.name.${name[0].toLowerCase()}`, name[0]), ` ${name.toLowerCase()} · `]),
 ];
-const MORE = 'A strip is blue above 0, orange below; its line is the residual stream, to which each band adds. What flows is as thick as the weight, the mean of the heads.';
+const MORE = 'A strip is blue above 0, orange below; its line is the residual stream, to which each band adds. What flows is as thick as the weight, the mean of the heads; a K is at the token with the largest. A pill is what a layer would write; what is not of the layer that decides is pale.';
+const COPY = 'The line past all layers is what is copied from the source.';
 
 const introOf = ({ trace, base }) =>
-  trace === base ? 'The encoder reads the text at once; the decoder writes the answer, one token a step. ' : 'The answer after the edit; what is different is marked. ';
+  trace === base ? 'The encoder reads the text all at once; the decoder writes the answer, one token a step. ' : 'The answer after the edit; what is different is marked. ';
 
 /** Where a layer changes what the ones before it said, in a sentence; otherwise that none does. */
 function surpriseOf({ trace, row }) {

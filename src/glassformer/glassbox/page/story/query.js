@@ -25,7 +25,7 @@ export const query = {
         `In step ${row} the answer so far is ${sofar(trace, row)}, and the decoder needs the next token, ${quoted(outputs[row])}. ` +
           `Here is how ${headTitle(head)} in its ${layerTitle(trace, 'decoder', name.split('.')[1])} looks for it. Steps and tokens count from 0, heads and layers from 1.`,
         'Its query says what this step looks for. Each source token has a key, which says what it offers, and a value, which is what it gives. ' +
-          'All three are rows of numbers. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
+          'Learned matrices make them: W_Q from the row of this step, W_K and W_V from the last rows of the encoder; each head has its own. The dot product of query and key, divided by √d_k, is a score; softmax turns the scores into weights; ' +
           'the head takes every value in proportion to its weight. The outputs of all heads go through the matrix W_O and are added to the row.',
         `${percent(weights[best])} of the weight is on ${quoted(source[best])}, source token ${best}` +
           `${weights[best] > ALMOST_ALL ? ', so what the head brings back is almost only the value of that token.' : ': the head brings back a mixture.'}` +

@@ -21,7 +21,7 @@ export const rival = {
         : `A model can write very many answers. Beam search has ${beams} places: in each step it extends all unfinished answers, keeps the most probable extensions, and drops the rest. A finished answer keeps its place to the end.`;
     const proof = { label: 'Search: the whole tree', changes: { panel: 'search', row: found?.step ?? 0, search: 'beam' } };
     if (!found) return { words: [how, 'There was no other candidate in any step.'], picture: null, proof };
-    const nodes = search.nodes.filter(({ step }) => step === found.step);
+    const nodes = search.nodes.filter(({ step, state }) => step === found.step || (state === 'finished' && step < found.step));
     const [own, other] = [answers[0], found].map(({ score }) => digits(score));
     return {
       words: [
@@ -33,7 +33,7 @@ export const rival = {
         places(search, found.step),
         found.isWhole ? parting(search, found) : `It was dropped in step ${found.step}: ${found.reason}.`,
       ],
-      picture: card(`candidates of step ${found.step}: the log-probability of the text so far`, ...bars(search, nodes, app.width < 720 ? LONGEST_NARROW : LONGEST)),
+      picture: card(`candidates of step ${found.step}: the log-probability of the text so far`, ...bars(search, nodes, found.step, app.width < 720 ? LONGEST_NARROW : LONGEST)),
       proof,
     };
   },
@@ -79,7 +79,7 @@ const textOf = (search, node) => pathOf(search, node).map(({ text }) => text).jo
 const ends = (text, length) => (text.length > length ? `${text.slice(0, 4)}…${text.slice(5 - length)}` : text);
 
 /** The shorter the bar, the lower the log-probability. */
-function bars(search, nodes, longest) {
+function bars(search, nodes, at, longest) {
   const least = Math.floor(Math.min(-1, ...nodes.map(({ sum }) => sum / Math.LN10)));
   const bar = (node) => {
     const text = textOf(search, node);
@@ -88,7 +88,7 @@ function bars(search, nodes, longest) {
       { class: node.state, title: `${text}: sum ${digits(node.sum)}, ${node.reason}` },
       el('bdi', ends(visible(text), longest)),
       el('i', { style: { '--fraction': `${(1 - node.sum / Math.LN10 / least) * 100}%` } }),
-      el('span', `${digits(node.sum)} ${node.state}`),
+      el('span', `${digits(node.sum)} ${node.state}${node.step < at ? ` in step ${node.step}` : ''}`),
     );
   };
   return [el('ul.bars.candidates', nodes.map(bar)), el('small', `A full bar is 0, an empty one ${digits(least * Math.LN10)}.`)];

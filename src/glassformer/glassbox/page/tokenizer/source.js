@@ -4,39 +4,35 @@
  *     const source = readSource(tokenizer.inputs, given);    // a text; of several inputs an object with each by name
  *     const { ids } = encodeSource(tokenizer, source, description.max_source_tokens) ?? {};   // null for an empty one
  *
- * A source with several inputs is one string: its cells joined by U+001F, texts before features.
+ * A source with several inputs is an array of its cells, texts before features.
  */
 
 import { isBlank, strip } from 'glassbox/tokenizer/segmenters.js';
 import { TextError, inputKey } from 'glassbox/tokenizer/text.js';
 
-const SEPARATOR = '\x1f';
 const NO_SYMBOL = /^[;| ]+|[;| ]+$/g; // a cell of these alone has no symbol
 
 const isText = ({ kind }) => kind === 'text';
 
 /** The cells of a source, in the order of the inputs. */
-export const cellsOf = (inputs, source) => (inputs ? source.split(SEPARATOR) : [source]);
+export const cellsOf = (source) => [source].flat();
 
-/** The source of cells in the order of the inputs; empty when all texts are. Throws TextError for an empty cell. */
-export function compose(inputs, cells) {
+/** Cells in the order of the inputs, or '' when all texts are empty. Throws TextError for another empty cell. */
+function compose(inputs, cells) {
   if (!cells.join('')) return '';
   if (cells.length !== inputs.length) throw notGiven(inputs);
   if (isBlank(cells.filter((_, i) => isText(inputs[i])).join(''))) return '';
   inputs.forEach((one, i) => {
-    if (cells[i].includes(SEPARATOR)) throw new TextError(`the input “${one.name}” contains U+001F`);
     if (isBlank(isText(one) ? cells[i] : cells[i].replace(NO_SYMBOL, '')))
       throw new TextError(`the ${one.kind} “${one.name}” is empty`);
   });
-  return cells.join(SEPARATOR);
+  return cells;
 }
 
-/** The source that a program gives: a text, or an object with the text of each input by name. */
+/** The source that is given: a text, or the cells of several inputs, or an object with each by name. */
 export function readSource(inputs, given) {
-  if (!inputs || typeof given === 'string') {
-    if (typeof given !== 'string') throw new TextError('expected a JSON string');
-    return given;
-  }
+  if (!inputs && typeof given !== 'string') throw new TextError('expected a JSON string');
+  if (!inputs || cellsOf(given).every((cell) => typeof cell === 'string')) return given;
   const names = inputs.map(({ name }) => name);
   if (given === null || typeof given !== 'object' || Array.isArray(given)) throw notGiven(inputs);
   if (Object.values(given).some((cell) => typeof (cell ?? '') !== 'string')) throw notGiven(inputs);
@@ -59,7 +55,7 @@ export function readLines(text) {
 
 /** A source for people: “walk · tags: V;PST”. */
 export function readable(inputs, source) {
-  const [first, ...others] = cellsOf(inputs, source);
+  const [first, ...others] = cellsOf(source);
   return [first, ...others.map((cell, i) => `${inputs[i + 1].name}: ${cell}`)].join(' · ');
 }
 
@@ -72,7 +68,7 @@ function symbolsOf({ cut }, cell) {
 function tokensOf(tokenizer, source) {
   const { inputs } = tokenizer;
   if (!inputs) return tokenizer.tokens(source).map((token) => ({ ...token, input: null }));
-  return cellsOf(inputs, source).flatMap((cell, i) => {
+  return cellsOf(source).flatMap((cell, i) => {
     const { name: input } = inputs[i];
     if (isText(inputs[i])) {
       const start = i ? [{ id: tokenizer.inputIds.get(inputKey(input)), unknown: null, input }] : [];
@@ -95,7 +91,7 @@ function tokensOf(tokenizer, source) {
  */
 export function encodeSource(tokenizer, source, maxTokens) {
   const { inputs } = tokenizer;
-  if (isBlank(inputs ? compose(inputs, cellsOf(inputs, source)) : source)) return null;
+  if (inputs ? !compose(inputs, cellsOf(source)) : isBlank(source)) return null;
   const tokens = tokensOf(tokenizer, source);
   const { length } = tokens;
   if (length > maxTokens)

@@ -92,7 +92,7 @@ export function attentionPicture(app, part, head, row) {
     shown.map(ofKey),
     text(V - 10, bottom + 13, 'their sum', 'end'),
     strip(rowOf(sums, row), V, bottom, width, 'v at', { scale: scaleOf(values), style: later(FLOWS + 500), ...open('heads', row, 0) }),
-    svg('g.at', { style: later(LEAVES) }, text(END - 10, bottom + 46, 'all heads → W_O → added to the stream', 'end'), svg('path.out', { d: `M${V + width / 2} ${bottom + 20}v10` })),
+    svg('g.at', { style: later(LEAVES) }, text(END - 10, bottom + 46, 'all heads → W_O → added to the row', 'end'), svg('path.out', { d: `M${V + width / 2} ${bottom + 20}v10` })),
     shown.length < seen.length && BAR ? text(14, bottom + 46, `${shown.length} of ${seen.length} tokens`) : null,
   );
 }
@@ -103,7 +103,7 @@ function workPicture(app, part, row) {
   const { inputs } = trace.stepOf.get(`${part}.residual`);
   const parts = [
     [trace.stepOf.get(`${part}.hidden`)?.inputs[0], trace.isPreNorm ? 'the row after its norm' : 'the row'], [`${part}.hidden`, 'times W₁: wider'], [`${part}.activated`, 'activation'],
-    [`${part}.output`, 'times W₂: as wide as before'], [inputs[0], '+ the stream'], [`${part}.residual`, '= the stream after it'],
+    [`${part}.output`, 'times W₂: as wide as before'], [inputs[0], '+ the row'], [`${part}.residual`, '= the row after it'],
   ].filter(([name]) => trace.has(name)); // prettier-ignore
   const rows = parts.map(([name]) => rowOf(trace.get(name), row));
   const [{ END }, most] = [placesOf(app), Math.max(...rows.map(({ length }) => length))];
