@@ -11,14 +11,14 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings as examples, strategies as st
 from numpy.typing import NDArray
 
-import glassformer.glassbox
 from glassformer.export.html import page_html
-from glassformer.glassbox.report import report_html
+from glassformer.glassbox.report import joined, modules, report_html
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.settings import SideSettings
@@ -29,7 +29,6 @@ from tests.browser import chromium
 from tests.inference.test_translator import untrained
 from tests.tiny import in_one_array
 
-SEEN_JS = Path(glassformer.glassbox.__file__).parent / "page" / "model" / "seen.js"
 NODE = shutil.which("node")
 
 
@@ -155,7 +154,8 @@ def test_the_page_has_the_same_words(kind: str) -> None:
     const words = rows.map((ids, row) => unlikeWords(seen, ids, { bos: 1, eos: 2 }, (at) => texts[row][at], kind));
     process.stdout.write(JSON.stringify([...words, unlikeWords({}, rows[0], {}, String, kind)]));
     """
-    command = [NODE, "--input-type=module", "-e", program, SEEN_JS.as_uri()]
+    module = "data:text/javascript," + quote(joined("glassbox/model/seen.js", modules()))
+    command = [NODE, "--input-type=module", "-e", program, module]
     answer = subprocess.run(command, input=json.dumps(given_to_page), capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr[-2000:]
     expected = [unlike((tokenizer, seen), text) for text in drawn]

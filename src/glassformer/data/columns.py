@@ -27,7 +27,7 @@ from glassformer.data.headers import (
     is_no_text,
     names_usual,
 )
-from glassformer.data.source import Source
+from glassformer.data.open_table import OpenTable
 from glassformer.errors import ColumnError, TableError, UsageError, counted, nearest, quoted, shortened
 from glassformer.settings import DataSettings
 from glassformer.storage.files import shown
@@ -45,7 +45,7 @@ class Columns:
     """The columns of one open table: their names, if any, and the source of the names."""
 
     table: str
-    source: Source
+    source: OpenTable
     names: tuple[str, ...] | None
     header: bool
     guessed: bool  # the header was detected from the cells only
@@ -53,7 +53,7 @@ class Columns:
     @classmethod
     def of(
         cls,
-        source: Source,
+        source: OpenTable,
         columns: Iterable[ColumnName],
         header: str,
         table: str,
@@ -362,7 +362,7 @@ def _as_position(column: ColumnName) -> int | None:
 
 
 def _is_header(
-    source: Source, columns: Iterable[ColumnName], like: TakenColumns | None, header: str, *, live: bool
+    source: OpenTable, columns: Iterable[ColumnName], like: TakenColumns | None, header: str, *, live: bool
 ) -> tuple[bool, bool]:
     """Return whether the first row is a header, and whether that was guessed.
 

@@ -17,7 +17,7 @@ from glassformer.data.columns import Columns
 from glassformer.data.delimited import QUOTES_READ, csv_text
 from glassformer.data.formats import open_source, suffix_of, table_files, without_compression
 from glassformer.data.lines import Lines, open_bytes, pyarrow
-from glassformer.data.source import Source
+from glassformer.data.open_table import OpenTable
 from glassformer.data.tables import Table
 from glassformer.data.typed import record_batches
 from glassformer.storage.files import atomic, check_empty, writing
@@ -113,7 +113,7 @@ def _texts(path: str, table: Table) -> Iterator[tuple[int, Sequence[str]]]:
             yield row, _as_text(cells, source)
 
 
-def _as_text(cells: Sequence[str], source: Source) -> list[str]:
+def _as_text(cells: Sequence[str], source: OpenTable) -> list[str]:
     """Return a row in the format of its source, as text in each of its files."""
     if source.format == "parallel text":
         return [cell + "\n" for cell in cells]

@@ -1,8 +1,8 @@
 """Files of every format as rows of cells, one row at a time, with the faults found in them.
 
-    open_source(path) -> Source                the open table, before any column is chosen
-    open_stream(stream, name)                  the same of a stream, such as standard input
-    Source.scan(take, header, …)               the cells of the chosen columns of each row, or its fault
+    open_source(path) -> OpenTable          the open table, before any column is chosen
+    open_stream(stream, name)               the same of a stream, such as standard input
+    OpenTable.scan(take, header, …)         the cells of the chosen columns of each row, or its fault
 
 `delimited` has the grammar of CSV and TSV, `separators` finds what separates their cells, and `typed` reads the other
 formats. `lines` opens and decodes files; `tables` chooses the columns and handles damaged rows.
@@ -23,8 +23,8 @@ from glassformer.data.cells import Kind
 from glassformer.data.delimited import Row, csv_rows, tsv_rows
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, MAX_LINE, Lines, open_bytes, system_errors
+from glassformer.data.open_table import SAMPLE_ROWS, OpenTable
 from glassformer.data.separators import NAMES, is_clear, separator_of, stated_separator
-from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.typed import binary, json_lines
 from glassformer.data.unreadable import HEAD_BYTES, check_bytes, check_first_rows, check_suffix
 from glassformer.errors import TableError, counted
@@ -35,7 +35,7 @@ FORMATS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".arrow")
 
 
 @contextmanager
-def open_source(path: str) -> Iterator[Source]:
+def open_source(path: str) -> Iterator[OpenTable]:
     """Open the table at `path` for the duration of the context.
 
     Raises TableError for a file that is missing, unreadable, of an unknown format or damaged as a whole, and
@@ -53,7 +53,7 @@ def open_source(path: str) -> Iterator[Source]:
             yield _open(stream, files[0], suffix, [] if is_device(files[0]) else None)
 
 
-def open_stream(stream: BinaryIO, name: str, sought: Sequence[str] = ()) -> Source:
+def open_stream(stream: BinaryIO, name: str, sought: Sequence[str] = ()) -> OpenTable:
     """Open the table that comes from a stream, in the format of its first line.
 
     The format is Parquet by its first bytes, JSON Lines for a JSON object, TSV for a line with a tab, otherwise CSV.
@@ -80,7 +80,7 @@ class _Replayed:
         return first or self._stream.readline(size)
 
 
-def _open(stream: Any, path: Path, suffix: str, sought: Sequence[str] | None) -> Source:
+def _open(stream: Any, path: Path, suffix: str, sought: Sequence[str] | None) -> OpenTable:
     """Open a table in the format of a suffix; with `sought` its rows may be yet to come."""
     match suffix:
         case ".jsonl" | ".ndjson":
@@ -160,7 +160,7 @@ def _suffix_of_table(path: Path) -> str:
 # CSV and TSV
 
 
-def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
+def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> OpenTable:
     """Return a table of separated cells, whose first undamaged row determines the number of columns.
 
     `is_live`: lines are read only until the separator is found.
@@ -200,7 +200,7 @@ def _delimited(stream: Any, path: Path, usual: str, *, is_live: bool) -> Source:
         advice = (
             f'a cell with a {name}, a quote or a line break is in "double quotes", and a quote in it is doubled ("")'
         )
-    return Source(
+    return OpenTable(
         "TSV" if separator == "\t" else "CSV",
         read,
         width,
@@ -233,7 +233,7 @@ def _separator(lines: Lines, usual: str, notes: list[str], *, is_live: bool) -> 
 # Two parallel text files
 
 
-def _parallel(names: list[str], files: list[Lines]) -> Source:
+def _parallel(names: list[str], files: list[Lines]) -> OpenTable:
     """Return two files as one table: line i of each is row i. A blank line is an empty cell."""
 
     def rows(take: Sequence[int], _header: bool, _kinds: Sequence[Kind]) -> Iterator[Row]:
@@ -253,4 +253,4 @@ def _parallel(names: list[str], files: list[Lines]) -> Source:
                 hint="line i of one file must belong to line i of the other; find the first line that does not match",
             )
 
-    return Source("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence per line")
+    return OpenTable("parallel text", rows, 2, tuple(names), advice="both files are UTF-8 text, one sentence per line")

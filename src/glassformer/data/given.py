@@ -14,8 +14,8 @@ from typing import Any
 from glassformer.data.cells import arrow_values
 from glassformer.data.column_settings import named_features
 from glassformer.data.ledger import Ledger
+from glassformer.data.open_table import SAMPLE_ROWS, OpenTable
 from glassformer.data.pairs import Pair, members, text_pair
-from glassformer.data.source import SAMPLE_ROWS, Source
 from glassformer.data.tables import Table, cell_fault, read_source, read_table
 from glassformer.data.typed import typed
 from glassformer.errors import UsageError, quoted
@@ -118,7 +118,7 @@ def _cells_of(source: Any, inputs: Inputs, name_of: Mapping[str, str], where: st
 # Frames
 
 
-def source_of_frame(frame: Any) -> Source | None:
+def source_of_frame(frame: Any) -> OpenTable | None:
     """Return the table of a frame, or None for any other value. Raises UsageError for a value with several tables."""
     if isinstance(frame, type):
         return None

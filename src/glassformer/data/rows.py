@@ -22,7 +22,7 @@ from glassformer.data.delimited import Row
 from glassformer.data.formats import open_source, open_stream
 from glassformer.data.ledger import Ledger
 from glassformer.data.lines import Lines, open_bytes, system_errors
-from glassformer.data.source import damage
+from glassformer.data.open_table import damage
 from glassformer.data.unreadable import HEAD_BYTES, check_bytes
 from glassformer.errors import TableError, shortened
 from glassformer.settings import DataSettings

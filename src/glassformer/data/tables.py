@@ -24,12 +24,12 @@ from glassformer.data.delimited import Row
 from glassformer.data.formats import FORMATS, open_source, suffix_of, table_files
 from glassformer.data.ledger import Fault, Ledger, Reason
 from glassformer.data.lines import system_errors
+from glassformer.data.open_table import OpenTable, damage
 from glassformer.data.pairs import Pair
-from glassformer.data.source import Source, damage
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
 from glassformer.storage.records import TakenColumns
-from glassformer.text.inputs import Cells, Inputs, compose, empty_input
+from glassformer.text.inputs import Inputs, Source, compose, empty_input
 
 __all__ = ["Pair", "Table", "read_table"]
 
@@ -91,7 +91,7 @@ class Table:
         return ("source", "target") if self.taken is None else self.taken.labels
 
     @property
-    def sources(self) -> list[str | Cells]:
+    def sources(self) -> list[Source]:
         return [pair.source for pair in self.pairs]
 
     @property
@@ -117,7 +117,7 @@ def read_table(path: str | Path, data: DataSettings, like: TakenColumns | None =
     return _read(name, [(file, open_source(file)) for file in _listed(name)], data, like)
 
 
-def read_source(source: Source, data: DataSettings, like: TakenColumns | None = None) -> Table:
+def read_source(source: OpenTable, data: DataSettings, like: TakenColumns | None = None) -> Table:
     """Read the pairs of an open table from Python. Raises the errors of `read_table`."""
     return _read("(pairs)", [("(pairs)", nullcontext(source))], data, like)
 
@@ -158,7 +158,7 @@ def _pairs_of(rows: Iterable[Row], table: Table, expected: str, *, stops: bool) 
 
 def _read(
     name: str,
-    sources: Iterable[tuple[str, AbstractContextManager[Source]]],
+    sources: Iterable[tuple[str, AbstractContextManager[OpenTable]]],
     data: DataSettings,
     like: TakenColumns | None,
 ) -> Table:

@@ -16,7 +16,7 @@ from glassformer.data.delimited import Row
 from glassformer.data.headers import folded
 from glassformer.data.ledger import Fault, Reason
 from glassformer.data.lines import COMPRESSIONS, Lines, corrupt, pyarrow
-from glassformer.data.source import SAMPLE_ROWS, Source
+from glassformer.data.open_table import SAMPLE_ROWS, OpenTable
 
 # JSON Lines
 
@@ -39,7 +39,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> Source:
+def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> OpenTable:
     """Return a table of JSON objects, one a line. Its columns are the members of the first SAMPLE_ROWS objects.
 
     With `sought` objects are read only until they have members of these names, because more may be yet to come.
@@ -72,7 +72,7 @@ def json_lines(stream: Any, path: Path, sought: Sequence[str] | None = None) -> 
     def unnest(name: str) -> str:
         return f"jq -c {quote('.' + json.dumps([name], ensure_ascii=False))} {quote(str(path))} > table.jsonl"
 
-    return Source("JSON Lines", rows, len(columns), columns, advice=advice, sample=sample, unnest=unnest)
+    return OpenTable("JSON Lines", rows, len(columns), columns, advice=advice, sample=sample, unnest=unnest)
 
 
 def _json_cell(value: object) -> str:
@@ -129,7 +129,7 @@ def record_batches(form: str, stream: BinaryIO, path: Path) -> tuple[Any, Callab
     return file.schema_arrow if form == "Parquet" else file.schema, batches
 
 
-def binary(form: str, stream: BinaryIO, path: Path) -> Source:
+def binary(form: str, stream: BinaryIO, path: Path) -> OpenTable:
     """Return a table in Parquet or Arrow."""
     schema, batches = record_batches(form, stream, path)
     names = tuple(schema.names)
@@ -148,7 +148,7 @@ def typed(
     names: tuple[str, ...],
     values: Callable[[Sequence[int]], Iterator[Sequence[Any]]],
     advice: str,
-) -> Source:
+) -> OpenTable:
     """Return a source whose cells have types. `values` yields the values at some positions, row by row."""
 
     def rows(take: Sequence[int], _header: bool, kinds: Sequence[Kind]) -> Iterator[Row]:
@@ -158,7 +158,7 @@ def typed(
     def sample() -> list[list[str]]:
         return [[_json_cell(value) for value in row] for row in islice(values(range(len(names))), SAMPLE_ROWS)]
 
-    return Source(form, rows, len(names), names, advice=advice, sample=sample, unnest=_flattened)
+    return OpenTable(form, rows, len(names), names, advice=advice, sample=sample, unnest=_flattened)
 
 
 def _flattened(_name: str) -> str:

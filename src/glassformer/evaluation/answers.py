@@ -13,8 +13,8 @@ from glassformer.data.columns import Columns
 from glassformer.data.formats import FORMATS, open_source, suffix_of
 from glassformer.data.headers import folded, names_usual
 from glassformer.data.ledger import Ledger
+from glassformer.data.open_table import damage
 from glassformer.data.rows import check_rows, open_lines
-from glassformer.data.source import damage
 from glassformer.data.tables import Table
 from glassformer.errors import ColumnError, TableError, counted, quoted
 from glassformer.evaluation.evaluate import read_for

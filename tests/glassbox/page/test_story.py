@@ -404,7 +404,7 @@ def test_two_heads_do_different_things_and_what_breaks_is_as_in_python(window: A
     row = int(falls[most].argmax())
     before, after = (float(np.exp(score)) for score in (scores([])[row], scores([])[row] - falls[most][row]))
     assert f"Head {head + 1} of {side} layer {int(layer) + 1} of 2, {kind}-attention" in words(window)
-    assert f"in step {row}, falls from {percent(before)} to {percent(after)}" in words(window)
+    assert f"in step {row} falls from {percent(before)} to {percent(after)}" in words(window)
     titles = window.all(".story figure figcaption", "each.firstChild.textContent")
     assert len(titles) == len(set(titles)) == 2
     found = window.run(
@@ -629,7 +629,8 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     assert layer
     name = f"decoder.{int(layer[1]) - 1}"
     formula = re.search(
-        r"here: \(*(\S+?)\)? − \(?(\S+?)\)\)? ÷ (\S+) · γ \(?(\S+?)\)? \+ β \(?(\S+?)\)? = (\S+)\.", words(window)
+        r"here: \(*(\S+?)\)? − \(?(\S+?)\)\)? ÷ (\S+) × \(?(\S+?)\)? \(γ\) \+ \(?(\S+?)\)? \(β\) ≈ (\S+)\.",
+        words(window),
     )
     assert formula
     x, mu, deviation, gamma, beta, output = (float(text.replace("−", "-").strip("()")) for text in formula.groups())

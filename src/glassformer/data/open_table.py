@@ -25,7 +25,7 @@ The kinds of the cells are empty for text; only formats whose values have types 
 
 
 @dataclass(frozen=True)
-class Source:
+class OpenTable:
     """An open table, before any column is chosen.
 
     `names` are the column names if the format contains them. Otherwise `first` is the first undamaged row, which may
