@@ -81,9 +81,6 @@ SEMICOLON, TAB = "{x};{y}", "{x}\t{y}"
 CASES = {
     "pandas index": Case("a.csv", lines(",source,target", row="{i},{x},{y}")),
     "pandas index, other names": Case("a.csv", lines(",Wort,Laute", row="{i},{x},{y}"), "Wort", "Laute"),
-    "pandas index read and written again": Case(
-        "a.csv", lines("Unnamed: 0,source,target", row="{i},{x},{y}"), "source", "target"
-    ),
     "shuffled index": Case("a.csv", shuffled(",Wort,Laute"), "Wort", "Laute", tuple(PAIRS[::-1])),
     "shuffled id": Case("a.csv", shuffled("id,en,Laute"), "en", "Laute", tuple(PAIRS[::-1])),
     "some of the rows": Case("a.csv", lines("nr,Wort,Laute", row="{i}7,{x},{y}"), "Wort", "Laute"),
@@ -94,8 +91,6 @@ CASES = {
     ),
     "capitals in JSON": Case("a.jsonl", objects(source="Source", target="Target", ID=0), "Source", "Target"),
     "spaces in the header": Case("a.csv", lines("id, source, target", row="{i}, {x}, {y}"), pairs=SPACED),
-    "target first": Case("a.csv", lines("target,source", row="{y},{x}")),
-    "output first": Case("a.tsv", lines("output\tinput", row="{y}\t{x}"), "input", "output"),
     "id, word, pron": Case("a.csv", lines("id,word,pron", row="{i},{x},{y}"), "word", "pron"),
     "a number and no header": Case("a.tsv", lines(row="{i}\t{x}\t{y}"), 1, 2),
     "Parquet of pandas": Case("a.parquet", parquet({"__index_level_0__": NUMBERS, "en": X, "de": Y}), "en", "de"),

@@ -24,45 +24,28 @@ def _json(*values: object) -> bytes:
 
 
 CSV = {
-    "UTF-16": "source,target\na,1\n".encode("utf-16"),
-    "UTF-16 without a mark": "source,target\na,1\n".encode("utf-16-le"),
     "not UTF-8 in the header": b"sour\xffce,target\na,1\nb,2\n",
     "overlong UTF-8": b"\xc0\xaf,1\n" + ROWS,
     "surrogate in UTF-8": b"\xed\xa0\x80,1\n" + ROWS,
     "all controls": b"".join(bytes([i]) + b",x\n" for i in range(1, 32) if i not in (10, 13)),
-    "quoted line ends": b'"a\nb","1\r\n2"\n"c\rd",3\ne,4\n',
     "ragged": b"a,1\nb\nc,2,3\n\nd,4\n,\n",
-    "empty cells": b"a,\n,1\n , \nb,2\n\xc2\xa0,3\nc,4\n",
     "white space that is not ASCII": "\u3000,1\na,\u2003\nb,2\nc,3\n".encode(),
     "a thousand columns": b",".join(b"%d" % i for i in range(1000)) + b"\n" + b",".join([b"x"] * 1000) + b"\n",
-    "huge cell": b"a," + b"x" * 100_000 + b"\nb,2\nc,3\n",
-    "huge quoted cell": b'a,"' + b"x\n" * 500 + b'"\nb,2\nc,3\n',
-    "many quotes": b'"' * 10_001 + b"\n" + ROWS,
-    "many unclosed quotes": b'"a,1\n' * 100 + ROWS,
 }
 
 JSON_LINES = {
     "array": b'[1, 2]\n"a"\n1\nnull\ntrue\n' + GOOD,
-    "one array of all": b"[" + GOOD.replace(b"\n", b",") + b"{}]",
-    "deep": b'{"source": ' + b"[" * 100_000 + b"]" * 100_000 + b', "target": "x"}\n' + GOOD,
     "deep and unused": b'{"source": "c", "target": "x", "y": ' + b"[" * 200 + b"]" * 200 + b"}\n" + GOOD,
-    "deep and never closed": b'{"source": ' * 50_000 + b"\n" + GOOD,
     "lone surrogate in a key": rb'{"\udc00": "a", "source": "a", "target": "1"}' + b"\n" + GOOD,
     "numbers": b'{"source": 1e999, "target": -0.0}\n{"source": 1.50, "target": ' + b"9" * 5000 + b"}\n" + GOOD,
-    "not numbers": b'{"source": NaN, "target": Infinity}\n{"source": "a", "target": -Infinity}\n' + GOOD,
     "wrong types": _json(
         {"source": ["a"], "target": {}}, {"source": None, "target": "x"}, {"source": True, "target": 1}
     ),
-    "missing keys": _json({"source": "a"}, {"target": "1"}, {}, {"Source": "a", "Target": "1"}),
-    "line ends": GOOD.replace(b"\n", b"\r\n") + GOOD.replace(b"\n", b"\r"),
-    "escaped line ends": _json({"source": "a\nb\r\u2028", "target": "\t"}, {"source": "\n", "target": "x"}),
 }
 
 PARALLEL = {
     "both empty": (b"", b""),
-    "other lengths": (b"a\nb\n", b"1\n2\n3\n"),
     "lone CR": (b"a\rb\nc\nd\n", b"1\n2\n3\n"),
-    "separators that are text": ("a\u2028b\nc\x0bd\n".encode(), "1\x1c\n2\u0085\n".encode()),
 }
 
 
@@ -89,22 +72,12 @@ def _named_alike() -> bytes:
 THREE = ["1", "2", "3"]
 PARQUET = {
     "empty": b"",
-    "not Parquet": ROWS,
-    "cut": _parquet(source=["a", "b"], target=["1", "2"])[:-20],
-    "a byte changed": _parquet(source=["a", "b"], target=["1", "2"]).replace(b"PAR1", b"PAR2", 1),
     "no rows": _parquet(source=pa.array([], pa.string()), target=pa.array([], pa.string())),
     "no columns": _parquet(),
     "one column": _parquet(source=["a", "b"]),
     "nulls": _parquet(source=["a", None, "c"], target=["1", "2", None]),
     "null type": _parquet(source=pa.nulls(3), target=THREE),
     "bytes that are not UTF-8": _parquet(source=pa.array([b"\xff", b"a", b"b"]), target=THREE),
-    "text that is not UTF-8": _parquet(
-        source=pa.StringArray.from_buffers(
-            3, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"\xffab")
-        ),
-        target=THREE,
-    ),
-    "NUL": _parquet(source=["a\0", "b", "c"], target=THREE),
     "numbers": _parquet(source=[1, 2**62, -3], target=[0.1, float("nan"), float("inf")]),
     "truth values": _parquet(source=[True, False, None], target=THREE),
     "lists": _parquet(source=[["a"], [], None], target=THREE),
@@ -113,7 +86,6 @@ PARQUET = {
     "large text": _parquet(source=pa.array(["a", "b", "c"], pa.large_string()), target=THREE),
     "decimals": _parquet(source=[Decimal("1.50"), Decimal("-2"), None], target=THREE),
     "dates": _parquet(source=[date(1, 1, 1), date(9999, 12, 31), None], target=[datetime(2000, 1, 1)] * 3),
-    "times out of range": _parquet(source=pa.array([2**62, -(2**62), 0], pa.timestamp("us")), target=THREE),
     "too precise times": _parquet(source=pa.array([1, 2, 3], pa.timestamp("ns")), target=THREE),
     "durations": _parquet(source=[timedelta(days=1)] * 3, target=THREE),
     "names alike": _named_alike(),
@@ -123,11 +95,9 @@ PARQUET = {
 
 ARROW = {
     "empty": b"",
-    "not Arrow": ROWS,
     "a file": _arrow(is_file=True, source=["a", None, "c"], target=["1", "2", ""]),
     "a stream": _arrow(is_file=False, source=["a", "b\0", "c"], target=[1.5, None, 3.0]),
     "a file that is cut": _arrow(is_file=True, source=THREE, target=THREE)[:-30],
-    "a stream that is cut": _arrow(is_file=False, source=THREE, target=THREE)[:-30],
     "no rows": _arrow(is_file=True, source=pa.array([], pa.string()), target=pa.array([], pa.string())),
 }
 
@@ -143,9 +113,6 @@ def tables() -> dict[str, dict[str, bytes]]:
     found |= {f"Parquet, {name}": {".parquet": content} for name, content in PARQUET.items()}
     found |= {f"Arrow, {name}": {".arrow": content} for name, content in ARROW.items()}
     found["CSV, compressed"] = {".csv.gz": gzip.compress(CSV["ragged"], mtime=0)}
-    found["CSV, compressed and cut"] = {".csv.gz": gzip.compress(ROWS * 500, mtime=0)[:-9]}
-    found["CSV, compressed and changed"] = {".csv.gz": gzip.compress(ROWS * 500, mtime=0)[:30] + b"\0" * 9}
-    found["CSV, not compressed"] = {".csv.gz": ROWS}
     found["CSV, compressed twice"] = {".csv.gz": gzip.compress(gzip.compress(ROWS), mtime=0)}
     found["CSV, compressed in two parts"] = {
         ".csv.gz": gzip.compress(b"a,1\nb", mtime=0) + gzip.compress(b",2\nc,3", mtime=0)

@@ -23,18 +23,6 @@ def transpose(
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {"x": torch.ones(2, 3)},
-        {"x": torch.ones(2, 3), "more": (torch.tensor([1, 2]), "a name for type checkers alone is not looked at")},
-        {"x": torch.ones(2, 2), "skip": True},
-    ],
-)
-def test_a_call_with_the_right_shapes_gives_its_result(arguments: dict[str, Any]) -> None:
-    assert check_shapes(transpose)(**arguments).shape == arguments["x"].T.shape
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"x": torch.ones(3)}, "of x: "),
@@ -59,13 +47,6 @@ def test_a_result_is_checked_where_it_is_another_than_in_the_call_before() -> No
     for wrong in (torch.ones(3), torch.ones(2, 3, dtype=torch.long), "no tensor"):
         with pytest.raises(TypeCheckError, match="of x: "):
             call(wrong)
-
-
-def test_a_function_without_a_shape_stays_as_it_is() -> None:
-    def double(x: Tensor, times: int = 2) -> Tensor:
-        return x * times
-
-    assert check_shapes(double) is double
 
 
 def test_the_fields_of_a_dataclass_are_checked() -> None:

@@ -364,7 +364,8 @@ class Settings(_Frozen):
         return "\n".join(lines[1:]) + "\n"
 
 
-def all_settings(model: type[BaseModel] = Settings, prefix: str = "") -> dict[str, str]:
+@functools.cache
+def all_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Mapping[str, str]:
     """Return full name -> description of every setting, in order."""
     descriptions: dict[str, str] = {}
     for name, field in model.model_fields.items():

@@ -84,7 +84,7 @@ def slow(*values: Any) -> Iterator[Any]:
     return (pytest.param(value, marks=pytest.mark.slow) for value in values)
 
 
-each_kind = pytest.mark.parametrize("kind", ["characters", "bpe", *slow("unigram", "words", "bytes")])
+each_kind = pytest.mark.parametrize("kind", ["bpe", *slow("characters", "unigram", "words", "bytes")])
 short_and_long = pytest.mark.parametrize("n_files", [20, *slow(500)])
 
 

@@ -78,7 +78,7 @@ def check_answers(call, run: Path, path: Path, case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_leaves_a_doubt_is_refused_by_every_verb_with_what_to_do(call, run, tmp_path, name):
+def test_a_table_that_leaves_a_doubt_is_refused_by_every_verb_with_what_to_do(call, tmp_path, name):
     case = REFUSED[name]
     path = case.write(tmp_path)
     for words in (

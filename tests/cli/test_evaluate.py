@@ -34,7 +34,7 @@ def others(run, tmp_path_factory) -> list[Path]:
 # evaluate
 
 
-def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table, others, tmp_path, table_of):
+def test_rows_that_were_trained_on_are_told_next_to_the_scores(call, run, table, tmp_path, table_of):
     answer = call("evaluate", run, table, "--json", "--quiet")
     found = json.loads(answer.out)["trained_on"]
     assert (found["rows"], found["items_without"], found["unknown"]) == (180, 20, "")

@@ -11,7 +11,7 @@ from glassformer.data.digits import six_digits
 pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
 
 
-def test_an_export_is_checked_on_the_held_out_rows_of_the_run(run, call, tmp_path):
+def test_an_export_is_checked_on_the_held_out_rows_of_the_run_or_on_a_given_table(run, table, call, tmp_path):
     answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--json")
     assert answer.code == 0, answer.err
     assert "held-out rows" in answer.err
@@ -21,16 +21,9 @@ def test_an_export_is_checked_on_the_held_out_rows_of_the_run(run, call, tmp_pat
     printed = json.loads(answer.out)
     assert printed["check"]["searches"] == six_digits(record["searches"])
     assert printed["bytes"] > 10_000
-    n_held_out = len((run / "held_out.jsonl").read_text(encoding="utf-8").splitlines())
-    assert record["searches"][0]["rows"] == n_held_out + 4  # and the edge cases
-
-
-def test_a_table_to_check_on_is_read_with_its_columns(run, table, call, tmp_path):
-    answer = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "out", "--check", table, "--source", "0")
-    assert answer.code == 0, answer.err
-    assert "read " in answer.err
-    assert "the given rows" in answer.err
-    half = call(
-        "export", run, "--to", "ctranslate2", "--out", tmp_path / "half", "--check", table, "--precision", "float16"
-    )
+    options = ("--check", table, "--source", "0", "--precision", "float16")
+    half = call("export", run, "--to", "ctranslate2", "--out", tmp_path / "half", *options)
+    assert half.code == 0, half.err
+    assert f"read {table}" in half.err
+    assert "the given rows" in half.err
     assert "exact_match on 200 rows: " in half.err

@@ -75,6 +75,10 @@ def test_json_gives_one_object_a_line(call, run, translator):
     assert first["score"] == pytest.approx(wanted.score, abs=1e-4)
     assert first["tokens"] == list(wanted.tokens)
     assert (empty["row"], empty["source"], empty["text"]) == (2, "", "")
+    wide = json.loads(call("translate", run, "-", "--json", "--nbest", "3", stdin=b"1845-01-05\n").out)
+    expected = translator.translate(["1845-01-05"], num_return_sequences=3)[0]  # wider than the beam of the model
+    assert [one["text"] for one in wide["alternatives"]] == [one.text for one in expected.alternatives]
+    assert len(expected.alternatives) == 2
 
 
 def test_texts_of_a_lexicon_have_its_answers_and_the_model_answers_the_others(call, run, answers, tmp_path):

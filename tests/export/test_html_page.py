@@ -364,9 +364,7 @@ def test_the_newest_text_wins(window: Window, translator: Translator) -> None:
 
 @pytest.mark.parametrize("beams", [1, 5])
 @pytest.mark.medium
-def test_the_glass_box_of_an_answer_is_that_of_python(
-    window: Window, model_file: ModelFile, translator: Translator, beams: int
-) -> None:
+def test_the_glass_box_of_an_answer_is_that_of_python(window: Window, translator: Translator, beams: int) -> None:
     text = "bad ßcab"
     window.open()
     if beams == 1:

@@ -83,17 +83,6 @@ def test_texts_that_are_too_long_are_all_named_and_nothing_is_translated(monkeyp
         short.translate(["", "abcdef"], where=["one"])
 
 
-def test_learned_positions_limit_texts_and_answers() -> None:
-    learned = Translator(
-        untrained(model={"positions": "learned", "max_length": 13}, decoding={"max_new_tokens": 500}), device="cpu"
-    )
-    assert learned.max_source_length == 11
-    (answer,) = learned.translate(["a" * 11], num_beams=1)
-    assert len(answer.token_scores) <= 13
-    with pytest.raises(TextError, match="longer than the model takes"):
-        learned.translate(["a" * 12])
-
-
 def test_unknown_characters_are_listed_with_each_answer() -> None:
     found = translator().translate(["abc", "aéb☺é", ""])
     assert [answer.unknown for answer in found] == [(), ("é", "☺", "é"), ()]

@@ -87,12 +87,6 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"in.csv"}
 
 
-def test_a_whole_job_leaves_its_output_and_nothing_else(table, tmp_path):
-    assert run(job_of(table, tmp_path / "out.csv")) == [16, 80, 144, 200]
-    assert (tmp_path / "out.csv").read_text() == EXPECTED
-    assert files(tmp_path) == {"out.csv"}
-
-
 @pytest.mark.parametrize("after", [2, 4])
 def test_an_interrupted_job_keeps_whole_rows_and_is_resumed(table, tmp_path, after):
     out = tmp_path / "out.csv"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
 from jaxtyping import TypeCheckError
 from torch import Tensor, nn
 
@@ -24,7 +23,6 @@ from glassformer.paper.model import (
     Padded,
     Transformer,
     attention,
-    padded as padded_visibility,
     sinusoids,
 )
 from glassformer.settings import ModelSettings
@@ -34,8 +32,6 @@ from tests.untrained import logits_of
 
 SIZE = 13  # of both vocabularies
 small = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 16}
-seeds = st.integers(0, 10_000)
-id_lists = st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=9)
 
 GRID: dict[str, dict[str, Any]] = {
     "as in the paper": {},
@@ -212,43 +208,6 @@ def test_memory_may_have_another_width() -> None:
     weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
     expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
     close(layer(x, memory, Padded(torch.ones(1, 1, 5, dtype=torch.bool)))[0], expected)
-
-
-# Order, past and padding
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(2, 9), st.data())
-def test_the_future_never_reaches_the_past(length: int, data: st.DataObject) -> None:
-    model = make(norm=data.draw(st.sampled_from(["post", "pre"])))
-    memory, target = draw(0, 2, 5, 16), draw_ids(1, 2, length)
-    t = data.draw(st.integers(0, length - 2))
-    changed = target.clone()
-    changed[:, t + 1 :] = (changed[:, t + 1 :] + 1) % SIZE
-    seen = padded_visibility(torch.ones(2, 5, dtype=torch.bool), length)
-    before, after = (model.decode(ids, memory, seen.target, seen.cross) for ids in (target, changed))
-    assert torch.equal(before[:, : t + 1], after[:, : t + 1])
-    assert not torch.equal(before[:, t + 1], after[:, t + 1])
-
-
-def test_the_reference_hides_padding_too() -> None:
-    weights, chosen = get_weights(make()), shape()
-    source, target, visible = np.array([3, 1, 4, 0, 0]), np.array([1, 5]), np.array([True, True, True, False, False])
-    memory = reference.encode(weights, chosen, source, visible)
-    padded = reference.decode(weights, chosen, target, memory, visible)
-    plain = reference.decode(weights, chosen, target, reference.encode(weights, chosen, source[:3]))
-    np.testing.assert_allclose(padded, plain, atol=1e-12)
-
-
-@settings(max_examples=6, deadline=None)
-@given(st.lists(st.tuples(id_lists, id_lists), min_size=1, max_size=4))
-def test_neighbours_in_a_batch_never_change_a_logit(pairs: list[tuple[list[int], list[int]]]) -> None:
-    model = make()
-    source, source_visible = padded([source for source, _ in pairs])
-    target, _ = padded([target for _, target in pairs])
-    logits = logits_of(model, source, target, source_visible)
-    for row, (alone, answer) in enumerate(pairs):
-        close(logits[row, : len(answer)], reference_logits(model, alone, answer))
 
 
 # Norm, positions and embeddings

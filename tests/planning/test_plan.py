@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.data.datasets import dates
 from glassformer.data.tables import read_table
-from glassformer.errors import ColumnError, RunError, SettingsError, TextError
+from glassformer.errors import ColumnError, RunError, SettingsError, TextError, UsageError
 from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import Plan, plan
 from glassformer.settings import DataSettings
@@ -98,6 +98,7 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
         ({"overrides": {"training": {"steps": 0}}}, SettingsError, "the setting 'training.steps' cannot take"),
         ({"overrides": {"data.source": "nope"}}, ColumnError, "there is no column 'nope'"),
         ({"resume": True, "overrides": {"training.steps": 5}}, RunError, "there is no run to resume"),
+        ({"resume": True, "init": "run"}, UsageError, "resume excludes init and overwrite"),
         (
             {"valid": [("1", "a"), ("2", "one")], "overrides": {"training.metric": "bleu"}},
             SettingsError,

@@ -92,6 +92,16 @@ def test_answers_have_the_given_prefix_or_form_and_one_that_no_answer_can_have_i
     assert both.status_code == 400
 
 
+def test_an_ensemble_answers_together_and_has_no_trace(model_path: Path) -> None:
+    served = Served.load(model_path, ensemble=[model_path], device="cpu")
+    with TestClient(create_app(served), "http://127.0.0.1") as client:
+        found = client.post("/v1/translate", json={"texts": ["abc"], "details": True}).json()["answers"]
+        refused = client.post("/v1/trace", json={"text": "abc"})
+    assert found == [six_digits(served.translator.translate(["abc"])[0].to_json())]
+    what = "a trace opens one model, and this server answers with an ensemble"
+    assert (refused.status_code, refused.json()["error"]["what"]) == (400, what)
+
+
 def test_a_trace_and_edits_are_those_of_explain(client: TestClient, served: Served) -> None:
     answer = client.post("/v1/trace", json={"text": "abc", "target": "hij", "num_beams": 2, "weights": True})
     trace = Trace.loads(answer.content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,24 +15,20 @@ from starlette.testclient import TestClient
 from glassformer.serve.api import create_app
 from glassformer.serve.served import CHANGED, Served
 from glassformer.storage.modelfile import ModelFile
-from glassformer.training.train import train
-from tests.chaos.conftest import PAIRS, SETTINGS
 
-TEXT = PAIRS[0][0]
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    chosen = SETTINGS.model_copy(update={"data": SETTINGS.data.model_copy(update={"valid_fraction": 0.2})})
-    train(PAIRS, chosen, folder, device="cpu").finish()
-    return folder
+TEXT = "abc"
+VALIDATED = {"event": "validated", "step": 1, "loss": 1.5, "metric": "exact_match", "value": 0.5}
+WRONG = {"source": "abc", "target": "hij", "answer": "h", "score": -1.0}
 
 
 @pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    """A run of its own."""
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+def run(model_path: Path, tmp_path: Path) -> Path:
+    """The drawn model as a run with a validation and a wrong answer."""
+    (tmp_path / "run").mkdir()
+    shutil.copy(model_path, tmp_path / "run" / "model.safetensors")
+    (tmp_path / "run" / "history.jsonl").write_text(json.dumps(VALIDATED) + "\n")
+    (tmp_path / "run" / "errors.json").write_text(json.dumps({"rows": 9, "wrong": 1, "examples": [WRONG]}))
+    return tmp_path / "run"
 
 
 @pytest.fixture

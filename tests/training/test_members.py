@@ -52,7 +52,8 @@ class InProcess:
 
 @contextmanager
 def here() -> Iterator[None]:
-    with one_thread(), mock.patch("subprocess.Popen", InProcess):
+    at_once = mock.patch("glassformer.training.members.POLL_SECONDS", 0.0)  # it ends before it is polled
+    with one_thread(), at_once, mock.patch("subprocess.Popen", InProcess):
         yield
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import platform
 from collections.abc import Sequence
+from functools import cache
 from importlib import metadata
+
+_version_of = cache(metadata.version)  # which reads and parses all metadata of a package
 
 
 def library_versions(
@@ -15,5 +18,5 @@ def library_versions(
     versions = {"python": platform.python_version()}
     for package in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
+            versions[package] = _version_of(package)
     return versions

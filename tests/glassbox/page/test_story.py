@@ -61,7 +61,7 @@ def changes(trace: Trace) -> dict[int, tuple[int, Any, Any]]:
     return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def surprised(case: Any) -> Trace:
     """A trace where a layer changes a token."""
     for text in ("abcde", "gfab", "ee", "cab", "dbeag"):

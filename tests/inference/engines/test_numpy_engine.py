@@ -107,7 +107,6 @@ def alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
 @pytest.mark.parametrize(
     ("prepared", "dtype", "tolerance"),
     [
-        (in_numpy, np.float32, 2e-5),
         (in_numpy, np.float64, 1e-11),
         (InTorch, np.float32, 2e-5),
         pytest.param(compiled_from_c, np.float32, 2e-5, marks=needs_compiler),
@@ -166,9 +165,13 @@ def test_answers_and_scores_are_those_of_pytorch(shape: str) -> None:
                 assert one == pytest.approx(other, abs=1e-4)
 
 
+ROUNDED_DIFFERENTLY = ("tiny", "as wide as the demo", "a wide feed-forward", "a copy mechanism", "an ensemble of three")
+"""Shapes whose products, copies and means round differently in another batch."""
+
+
 @pytest.mark.parametrize(
     ("build", "shape"),
-    [(partial(numpy_engine_of, prepared=in_numpy), name) for name in SHAPES]
+    [(partial(numpy_engine_of, prepared=in_numpy), name) for name in ROUNDED_DIFFERENTLY]
     + [(numpy_engine_of, "an ensemble of three"), (engine_of, "one head of seven")],
 )
 def test_neighbours_order_and_padding_never_change_an_answer(

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from torch import Tensor
 
 from glassformer.errors import DeviceError, NotFiniteError, SettingsError
@@ -69,10 +69,6 @@ def frame(ids: Sequence[int]) -> list[int]:
 
 def with_eos(answer: Hypothesis) -> list[int]:
     return [*answer.ids, EOS] if answer.finished else list(answer.ids)
-
-
-ordinary = st.integers(4, VOCABULARY - 1)
-framed = st.lists(ordinary, max_size=20).map(frame)
 
 
 def random_sources(n: int, longest: int, seed: int = 1) -> list[list[int]]:
@@ -184,18 +180,6 @@ def log_probs_by_hand(model: Transformer, source: list[int], target: list[int]) 
     """One pair, no padding, no cache."""
     logits = logits_of(model, torch.tensor([source]), torch.tensor([target[:-1]]))[0].double()
     return [float(row[token] - row.exp().sum().log()) for row, token in zip(logits, target[1:], strict=True)]
-
-
-@settings(max_examples=6, deadline=None, derandomize=True)
-@given(pairs=st.lists(st.tuples(framed, framed), min_size=1, max_size=8), positions=st.sampled_from([1, 200, 8192]))
-def test_scores_of_pairs_are_those_of_each_pair_by_itself(
-    model: Transformer, pairs: list[tuple[list[int], list[int]]], positions: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "BATCH_POSITIONS", positions)
-        scored = engine_of(model).score(pairs)
-    for (source, target), found in zip(pairs, scored, strict=True):
-        assert found == pytest.approx(log_probs_by_hand(model, source, target), abs=1e-5)
 
 
 def test_short_sources_with_long_targets_are_scored_a_few_at_a_time() -> None:

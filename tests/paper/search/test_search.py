@@ -18,7 +18,6 @@ from glassformer.paper.search import (
     beam_search,
     best_first,
     greedy_search,
-    length_penalty,
 )
 from glassformer.paper.search.log_probs import SORTED
 from tests.paper.search.toys import BOS, Histories, Ids, Stepper, Toy, all_answers, random_toy, start, total
@@ -86,15 +85,6 @@ def garden_path(_sentence: int, ids: Ids) -> list[float]:
 
 
 GARDEN_SPACE = SearchConstraints(BOS, END, (), max_new_tokens=3)
-
-
-def test_greedy_search_walks_down_the_garden_path_and_a_beam_of_two_finds_the_way_round() -> None:
-    (answer,) = greedy(garden_path, GARDEN_SPACE)
-    assert answer.ids[0] == A
-    assert math.exp(answer.score) == pytest.approx(0.30)
-    ((answer,),) = beam(garden_path, GARDEN_SPACE, num_beams=2)
-    assert (answer.ids, answer.finished) == ((B, X), True)
-    assert math.exp(answer.score) == pytest.approx(0.36)
 
 
 @settings(max_examples=40, deadline=None)
@@ -246,13 +236,6 @@ def test_the_best_of_more_extensions_than_there_are_is_all_of_them(vocabulary: i
     values = np.random.default_rng(1).standard_normal((2, 1, vocabulary)).astype(np.float32)
     found = LogProbs(values).best(np.zeros((2, 1), dtype=np.float32), vocabulary + 1)
     assert (found.sums == -np.sort(-values[:, 0], axis=1)).all()
-
-
-def test_the_length_penalty_is_that_of_wu_et_al() -> None:
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 1.0) == 2.0
-    assert length_penalty(19, 0.5) == 2.0
-    assert length_penalty(30, 0.0) == 1.0
 
 
 def test_answers_rank_by_their_score_and_finished_ones_first_where_it_is_equal() -> None:
