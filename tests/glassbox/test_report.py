@@ -50,6 +50,7 @@ def test_nothing_in_the_page_comes_from_outside(trace: Trace) -> None:
     namespaces = r"http://www\.w3\.org/\S+"
     for name, source in modules().items():
         assert re.sub(namespaces, "", source).count("://") == 0, name
+        assert not re.search("</?script|<!--", source), f"{name} would end the script that holds it"
 
 
 def test_no_text_can_end_the_script_that_holds_it(trace: Trace) -> None:

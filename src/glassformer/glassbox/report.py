@@ -130,7 +130,8 @@ def report_html(trace: Trace) -> bytes:
 
 def live_html() -> tuple[str, str]:
     """The page as it is served, and its content security policy, which goes into a header."""
-    policy = f"{NOTHING}; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'"
+    policy = f"{NOTHING}; script-src 'self'; style-src 'self'; connect-src 'self'"
+    policy += "; frame-ancestors 'none'"  # which works in a header only
     head = '<link rel="stylesheet" href="page/style.css">\n<script type="module" src="page/main.js"></script>'
     return _filled(head, ""), policy
 
