@@ -7,12 +7,15 @@ from collections import Counter
 import pytest
 import torch
 
+from glassformer.data.given import as_table, read_like
+from glassformer.data.tables import read_table
 from glassformer.errors import UsageError
 from glassformer.evaluation.evaluate import evaluate
 from glassformer.glassbox.trace import explain
 from glassformer.inference.translator import Translator
 from glassformer.planning.notices import notices_of
 from glassformer.planning.plan import plan
+from glassformer.settings import DataSettings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.weights import build_model
 from glassformer.text.inputs import compose
@@ -104,6 +107,17 @@ def test_pairs_without_a_feature_are_in_the_ledger(tmp_path):
 def test_without_data_features_all_inputs_are_texts(tmp_path):
     planned = plan(PAIRS, tmp_path / "run", overrides={"training.steps": 1})
     assert [one.kind for one in planned.prepared.source_tokenizer.inputs] == ["text"] * 3
+
+
+def test_pairs_of_a_further_table_have_the_inputs_of_the_first_in_any_order(tmp_path):
+    data, table = DataSettings(features=("tags",)), tmp_path / "table.csv"
+    first = as_table([({"lemma": "go", "tags": "V"}, "went")], data)
+    turned = [({"tags": "V", "lemma": "be"}, "was")]
+    assert read_like(first, turned, data).sources == [compose(["be", "V"])]
+    table.write_text("lemma,tags,form\ngo,V,went\n", encoding="utf-8")
+    from_file = read_table(table, DataSettings(source=("lemma",), features=("tags",), target="form"))
+    assert read_like(from_file, turned, data).sources == [compose(["be", "V"])]
+    assert read_like(first, [], data).pairs == []
 
 
 @pytest.mark.parametrize("role", ["valid", "test"])

@@ -26,7 +26,7 @@ from glassformer.data.splits import text_hashes
 from glassformer.data.tables import Table, cell_fault
 from glassformer.errors import TableError
 from glassformer.settings import DataSettings
-from glassformer.text.inputs import Inputs, cells_of, compose, joined
+from glassformer.text.inputs import Inputs, cells_of, compose
 
 MAX_TAGS = 8
 """Tag characters of a flag: the code of a region, up to 7, and the end of it (UTS #51, ED-14c)."""
@@ -163,7 +163,7 @@ def clean(table: Table, data: DataSettings) -> Table:
 
 def _stripped(pair: Pair) -> Pair:
     """Return a pair without control characters."""
-    if joined(pair.source).isprintable() and pair.target.isprintable():
+    if all(map(str.isprintable, (*cells_of(pair.source), pair.target))):
         return pair
     return Pair(compose([*map(strip_controls, cells_of(pair.source))]), strip_controls(pair.target))
 

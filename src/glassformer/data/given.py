@@ -36,17 +36,23 @@ def read_given(given: Given, data: DataSettings, like: TakenColumns | None = Non
 
 
 def read_like(table: Table, given: Given, data: DataSettings) -> Table:
-    """Return another table, such as one to test on, with the columns of `table`.
+    """Return another table, such as one to test on, with the columns and inputs of `table`.
 
-    Raises the errors of `read_given`, and UsageError for another number of inputs.
+    Raises the errors of `read_given`, and UsageError for other inputs.
     """
     if table.taken is not None:
         data = data.model_copy(update={"source": None, "features": (), "target": None})
-    other = read_given(given, data, table.taken)
+    other = read_columns(given, lambda: (data, table.taken))
+    if other is None:
+        return as_table(given, data, table.inputs)  # type: ignore[arg-type]  # it is no path
     if len(other.inputs) != len(table.inputs):
-        got, expected = (listed(inputs) or "one text" for inputs in (other.inputs, table.inputs))
-        raise UsageError("a table has other inputs than the first", where=other.path, got=got, expected=expected)
+        raise _other_inputs(other.path, other.inputs, table.inputs)
     return other
+
+
+def _other_inputs(where: str, got: Inputs, expected: Inputs) -> UsageError:
+    names = (listed(inputs) or "one text" for inputs in (got, expected))
+    return UsageError("a table has other inputs than the first", where=where, got=next(names), expected=next(names))
 
 
 def read_columns(given: Given, how: Callable[[], tuple[DataSettings, TakenColumns | None]]) -> Table | None:
@@ -59,14 +65,19 @@ def read_columns(given: Given, how: Callable[[], tuple[DataSettings, TakenColumn
     return None if source is None else read_source(source, *how())
 
 
-def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None) -> Table:
+def as_table(pairs: Iterable[tuple[Any, str]], data: DataSettings | None = None, like: Inputs | None = None) -> Table:
     """Return pairs from Python as a Table, as `read_table` would. Raises UsageError for what is not a pair.
 
-    A source is a text, or a mapping of several inputs by name; `data` says which of them are features.
+    A source is a text, or a mapping of several inputs by name; `data` says which of them are features, unless the
+    inputs are to be those of another table (`like`), with the same names.
     """
     rows, ledger = members(pairs), Ledger()
     first = next(rows, None)
     inputs, name_of = _inputs_of(*first[:2], data or DataSettings()) if first else ((), {})
+    if first and like is not None:
+        if {input_.name for input_ in inputs} != {input_.name for input_ in like}:
+            raise _other_inputs(first[0], inputs, like)
+        inputs = like
     kept_pairs: dict[int, Pair] = {}
     for number, (where, source, target) in enumerate(chain([first] if first else [], rows), 1):
         cells = _cells_of(source, inputs, name_of, where)

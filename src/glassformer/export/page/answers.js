@@ -57,8 +57,8 @@ export const scoreOf = ({ score }) =>
   el('span', { title: 'sum of log-probabilities (nats): not whether the answer is right' }, digits(score));
 
 /**
- * @param {string} text @param answer  of the worker
- * @param {(text: string) => string|null} linkOf
+ * @param {string|string[]} text @param answer  of the worker
+ * @param {(text: string|string[]) => string|null} linkOf
  */
 export function answerCard(text, answer, linkOf) {
   if (!answer.error && !answer.ids.length && !cellsOf(text).join('').trim())

@@ -17,7 +17,7 @@ export class Lines {
   /**
    * @param inputs  of the source, or null @param {(string|string[])[]} texts @param {string|undefined} fileName
    * @param {() => void} stop
-   * @param {{labels: string[], isJudged: boolean, linkOf: (text: string) => string|null}} look  isJudged: with confidence
+   * @param {{labels: string[], isJudged: boolean, linkOf: (text: string|string[]) => string|null}} look  isJudged: with confidence
    */
   constructor(inputs, texts, fileName, stop, { labels, isJudged, linkOf }) {
     Object.assign(this, { inputs, texts, fileName, isJudged, linkOf, answers: Array(texts.length), n: 0, isOver: false });

@@ -92,13 +92,13 @@ function draw(app, isQuiet, onPaper = printed.matches) {
     app.formOf = app.base;
     for (const [id, make] of Object.entries({ header, tools, result, tabs, map, steps, panel }))
       part(id).replaceChildren(...shown([make(app)]));
+    document.body.classList.toggle('no-step', document.querySelector('#panel [data-steps="false"]') !== null);
     showCurrent(scrolled);
   } else {
     markPicked(app);
     drawProducts(app);
   }
   part('inspector').replaceChildren(...shown(inspector(app)));
-  document.body.classList.toggle('no-step', document.querySelector('#panel [data-steps="false"]') !== null);
   part('tools').classList.toggle('no-matrix', !document.querySelector('#main .matrix, #main .scalar'));
   if (key && document.activeElement?.dataset.key !== key)
     document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });

@@ -60,8 +60,8 @@ function pairOf(all) {
 
 function whichOf(trace, answer, found) {
   const isNeeded = ({ row, falls }) => Math.exp(answer.whole[row]) * -Math.expm1(-falls[row]) >= NEEDED;
-  if (answer && !found.every(isNeeded)) return 'No single head changes much here; without these, the answer loses most:';
-  if (answer) return found.length > 1 && found[0].row !== found[1].row ? 'These two matter for different tokens:' : '';
+  if (answer && !found.some(isNeeded)) return 'No single head changes much here; this is what the answer needs most:';
+  if (answer) return found.length > 1 && found.every(isNeeded) && found[0].row !== found[1].row ? 'These two matter for different tokens:' : '';
   if (canCompute(trace)) return 'This page now switches each of them off in turn, to see what the answer needs it for; until then, here is the head of the screen before.';
   return `What this answer needs each of them for cannot be computed here: ${trace.hasWeights ? 'the model is too large' : 'this page does not include the weights of the model'}.`;
 }

@@ -1,7 +1,7 @@
 /**
  * The source of a model: one text, or several inputs, which are texts and features, whose symbols are tokens.
  *
- *     const source = readSource(tokenizer.inputs, given);    // a text; of several inputs an object with each by name
+ *     const source = readSource(tokenizer.inputs, given);    // a text; of several inputs its cells, or an object
  *     const { ids } = encodeSource(tokenizer, source, description.max_source_tokens) ?? {};   // null for an empty one
  *
  * A source with several inputs is an array of its cells, texts before features.
@@ -32,7 +32,8 @@ function compose(inputs, cells) {
 /** The source that is given: a text, or the cells of several inputs, or an object with each by name. */
 export function readSource(inputs, given) {
   if (!inputs && typeof given !== 'string') throw new TextError('expected a JSON string');
-  if (!inputs || cellsOf(given).every((cell) => typeof cell === 'string')) return given;
+  const cells = cellsOf(given);
+  if (!inputs || (cells.length && cells.every((cell) => typeof cell === 'string'))) return given;
   const names = inputs.map(({ name }) => name);
   if (given === null || typeof given !== 'object' || Array.isArray(given)) throw notGiven(inputs);
   if (Object.values(given).some((cell) => typeof (cell ?? '') !== 'string')) throw notGiven(inputs);
@@ -56,7 +57,7 @@ export function readLines(text) {
 /** A source for people: “walk · tags: V;PST”. */
 export function readable(inputs, source) {
   const [first, ...others] = cellsOf(source);
-  return [first, ...others.map((cell, i) => `${inputs[i + 1].name}: ${cell}`)].join(' · ');
+  return [first, ...others.map((cell, i) => `${inputs?.[i + 1]?.name ?? i + 1}: ${cell}`)].join(' · ');
 }
 
 function symbolsOf({ cut }, cell) {
