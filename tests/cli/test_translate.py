@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import DATES
+from tests.untrained import character_model
 
 AS_BYTES = "".join(date + "\n" for date in DATES).encode()
 
@@ -51,15 +52,27 @@ def test_a_column_of_a_table_is_translated_cell_by_cell(tmp_path, call, run, tab
     assert (answer.code, answer.out.split("\n")) == (0, [*answers, "", ""])
 
 
+def test_of_a_table_the_column_of_the_training_is_translated(tmp_path, call, run, table_of, answers):
+    cells = [("id", "iso"), *((str(n), date) for n, date in enumerate(DATES)), ("5", "")]
+    answer = call("translate", run, table_of(tmp_path / "table.csv", cells))
+    assert (answer.code, answer.out.split("\n")) == (0, [*answers, "", ""])
+    assert "column: iso (column 1)" in answer.err
+    cells[0] = ("id", "date")
+    answer = call("translate", run, table_of(tmp_path / "other.csv", cells))
+    assert answer.code != 0
+    assert "there is no column 'iso'" in answer.err and "valid: id, date" in answer.err
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])
-def test_a_table_without_a_column_is_refused(tmp_path, call, run, suffix):
+def test_a_table_without_a_column_is_refused_by_a_model_without_names_of_columns(tmp_path, call, suffix):
+    character_model("0123456789-").save(tmp_path / "model.safetensors")
     path = tmp_path / f"table{suffix}"
     path.write_bytes(b"1845-01-05\n")
-    answer = call("translate", run, path)
+    answer = call("translate", tmp_path / "model.safetensors", path)
     assert answer.code == 2
     assert "this input is a table" in answer.err
     assert f"where: {path}" in answer.err
-    assert "--column iso" in answer.err
+    assert "--column NAME" in answer.err
 
 
 # JSON

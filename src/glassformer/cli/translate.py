@@ -40,7 +40,7 @@ def translate(
     reporter: Reporter,
     source: Annotated[
         str,
-        Argument(metavar="INPUT", help="A text, or a file of plain lines; - is standard input. A table with --column."),
+        Argument(metavar="INPUT", help="A text, a file of plain lines, or a table; - is standard input."),
     ] = "-",
     out: Annotated[
         Path | None, Option("--out", "-o", metavar="FILE", help="A file to write (default: standard output).")

@@ -42,20 +42,17 @@ def choose_input(
 ) -> JobInput:
     """Return the input of a model: a table where a column is named, plain lines otherwise.
 
-    A model with several inputs takes its first column by the name that it has in the model. `data` and `fields` are
+    Of a file that is a table, the column is that of the training, by its name. `data` and `fields` are
     fields of DataSettings and of JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
     is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
-    if column is None and is_table and inputs:
-        column = inputs[0].name
     if column is None and is_table:
-        raise UsageError(
-            "this input is a table",
-            where=str(source),
-            hint=f"name the column to translate: --column {'NAME' if trained is None else trained.inputs[0].key} (or a "
-            "position from 0)",
-        )
+        named = inputs or (() if trained is None else trained.inputs)
+        column = named[0].name if named else None
+    if column is None and is_table:
+        hint = "name the column to translate: --column NAME (or a position from 0)"
+        raise UsageError("this input is a table", where=str(source), hint=hint)
     if column is None and (data or ledger):
         raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")
     return JobInput(

@@ -643,6 +643,14 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     assert [float(text.replace("−", "-")) for text in last] == pytest.approx(numbers, abs=0.06)
     weights = trace.array(f"{name}.cross.weights")[:, 1].mean(axis=0)
     assert f"{percent(weights.max())} (mean of 2 heads) on" in " ".join(window.all(".story-line", "each.textContent"))
+    n_steps = trace.array(f"{name}.self.weights").shape[-1]
+    (strokes,) = window.all(".story path.masked", "each.getAttribute('d')")
+    assert strokes.count("l") == n_steps * (n_steps - 1) // 2
+    rows = window.all(".story .heatmap .label[text-anchor='end']", "each.textContent")
+    assert [text.split(":")[0] for text in rows] == [str(step) for step in range(n_steps)]
+    window.page.set_viewport_size({"width": 1440, "height": 900})
+    beside = [window.page.locator(part).first.bounding_box() for part in (".story-words", ".story .story-card")]
+    assert beside[0]["x"] + beside[0]["width"] <= beside[1]["x"] and abs(beside[0]["y"] - beside[1]["y"]) < 30
 
 
 @pytest.mark.medium

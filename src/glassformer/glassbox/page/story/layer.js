@@ -27,7 +27,7 @@ export const layer = {
       picture: el(
         'div.story-pictures',
         card(`the row of step ${row} in this layer`, el('ol.story-stream', linesOf(trace, name, row))),
-        headTile(app, `masked self-attention of ${headTitle(head)}: what is right of the diagonal is masked; in the framed row: ${masked(trace.tokens.target_out.length - 1, row)}`, { name: `${name}.self`, head, row }),
+        headTile(app, `masked self-attention of ${headTitle(head)}: what the mask hides is hatched; in the framed row: ${masked(trace.tokens.target_out.length - 1, row)}`, { name: `${name}.self`, head, row }),
       ),
       proof: { label: 'Add & norm, feed-forward: all numbers of this layer', changes: { panel: 'norm', part: `${name}.self`, row } },
     };

@@ -54,7 +54,8 @@ export function headTile(app, title, { name, head, row, room = roomOf(app) }) {
   const weights = headOf(app.trace.get(`${name}.weights`), head);
   const cell = weights.shape.map((length, axis) => Math.min(CELL[axis], Math.min(TILE[axis], room - AROUND) / length));
   const [down, across] = weights.axes.map((axis) => app.trace.axes[axis]);
-  const [rows, columns] = [down.predicted ?? down.labels, across.labels].map((labels) => labels.map(visible));
+  const number = (token, i) => (room < WIDEST / 2 ? visible(token) : `${i}: ${visible(token)}`); // on a phone there is no room
+  const [rows, columns] = [down.predicted ?? down.labels, across.labels].map((labels) => labels.map(number));
   const names = { down: down.predicted ? 'writes' : 'token', across: name.endsWith('cross') ? 'source tokens (keys)' : 'keys' };
-  return heatmap(title, weights, { ...names, ...(Math.min(...cell) < SMALLEST ? {} : { rows, columns }), cell, scale: 1, row });
+  return heatmap(title, weights, { ...names, ...(Math.min(...cell) < SMALLEST ? {} : { rows, columns }), cell, scale: 1, row, isCausal: name.startsWith('decoder') && name.endsWith('self') });
 }

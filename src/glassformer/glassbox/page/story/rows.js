@@ -39,7 +39,7 @@ export const rows = {
           table('', [], partsOf(trace).map(([title, name]) => row(title, strip(rowOf(trace.get(name), at))))),
         ),
         heatmap('the rows of all tokens', trace.get('source.input'), {
-          rows: source.map(({ text }, i) => `${i} ${visible(text)}`),
+          rows: source.map(({ text }, i) => `${i}: ${visible(text)}`),
           down: 'token',
           across: 'feature',
           cell: [16, Math.min(420, roomOf(app) - 130) / width],

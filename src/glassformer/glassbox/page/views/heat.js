@@ -24,23 +24,19 @@ export function heat(x, scale, attributes = {}) {
       paths.set(key, `${paths.get(key) ?? ''}M${column} ${row}h1v1h-1z`);
     }
   }
-  const shapes = [...paths].map(([key, d]) => {
-    const [kind, shade] = key.split(' ');
-    return svg('path', { class: kind, d, 'fill-opacity': shade });
-  });
+  const shapes = [...paths].map(([key, d]) => svg('path', { class: key.split(' ')[0], d, 'fill-opacity': key.split(' ')[1] }));
   return svg('svg.heat', { viewBox: `0 0 ${across} ${down}`, preserveAspectRatio: 'none', ...attributes }, shapes);
 }
 
 /** The scale of colors. @param {string|null} words  instead of what the colors mean */
 export function colors(x, scale, words = null, ...parts) {
   const isSigned = x.numbers.some((number) => number < 0);
-  const meaning = isSigned ? 'orange: below 0 · blue: above 0' : '';
   return el(
     'p.legend',
     el('span', isSigned ? digits(-scale) : '0'),
     el(isSigned ? 'i.scale.signed' : 'i.scale'),
     el('span', digits(scale)),
-    el('small', words ?? meaning),
+    el('small', words ?? (isSigned ? 'orange: below 0 · blue: above 0' : '')),
     parts,
   );
 }

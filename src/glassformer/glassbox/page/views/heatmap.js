@@ -1,6 +1,6 @@
 /** A matrix as a picture with labels and a legend. The pointer and the arrow keys read its numbers. */
 
-import { ARROWS, cut, el, image, isolated, sentence, svg, wide } from 'glassbox/core/dom.js';
+import { ARROWS, cut, el, image, isolated, range, sentence, svg, wide } from 'glassbox/core/dom.js';
 import { saveButtons } from 'glassbox/views/figure.js';
 import { colors, heat, isThinned } from 'glassbox/views/heat.js';
 import { lightOf } from 'glassbox/views/hover.js';
@@ -19,6 +19,7 @@ const [LARGE_WIDTH, LARGE_HEIGHT] = [720, 480]; // pixels of a matrix that has m
  * @property {string[]} [rows] [columns]  their labels, by default their numbers
  * @property {number} [scale]  the absolute value with the full color
  * @property {number} [row]  which has a frame
+ * @property {boolean} [isCausal]  whether the cells right of the diagonal are masked: they are hatched
  * @property {number[]} [cellAt]  the cell that is read first
  * @property {(row: number, column: number) => void} [onPick]  what a click or Enter does
  */
@@ -38,6 +39,7 @@ export function heatmap(title, x, options) {
   const shown = [0, 1].map((axis) => (labels[axis] ? [...labels[axis].keys()] : ticks(0, x.shape[axis] - 1, 5).filter(Number.isInteger)));
   const above = (x, y) => (isSlanted ? { x, y, transform: `rotate(-45 ${x} ${y})` } : { x, y, 'text-anchor': 'middle' });
   const bottom = top + plot[0];
+  const masked = (row) => range(options.isCausal ? x.shape[1] : 0).slice(row + 1).map((column) => `M${left + column * step[1]} ${top + (row + 1) * step[0]}l${step[1]} ${-step[0]}`);
   const picture = image(
     width,
     height,
@@ -46,6 +48,7 @@ export function heatmap(title, x, options) {
     { class: onPick ? 'heatmap picks' : 'heatmap', role: 'group', tabindex: 0, data: { key: `heatmap-${title}` } },
     svg('rect.ground', { x: left, y: top, width: plot[1], height: plot[0] }),
     heat(x, scale, { x: left, y: top, width: plot[1], height: plot[0], 'aria-hidden': 'true' }),
+    svg('path.masked', { d: range(x.shape[0]).flatMap(masked).join('') }),
     shown[0].map((row) => label(0, row, { x: left - 6, y: top + (row + 0.5) * step[0] + 4, 'text-anchor': 'end' })),
     shown[1].map((column) => {
       const middle = left + (column + 0.5) * step[1];
