@@ -132,6 +132,6 @@ def test_a_column_of_the_training_is_found_by_position_where_there_are_no_names(
     answer = call("translate", run, tmp_path / "a.tsv", "--column", "iso")
     assert answer.out == call("translate", run, stdin=b"1845-01-05\n1467-07-28\n").out
     assert "the column iso of the training is read by position, 0" in answer.err
-    assert "--column iso (or a position from 0)" in call("translate", run, tmp_path / "a.tsv").err
+    assert call("translate", run, tmp_path / "a.tsv") == answer
     (tmp_path / "c.tsv").write_text("source\ttarget\n1\tx\n")
     assert "there is no column 'iso'" in call("translate", run, tmp_path / "c.tsv", "--column", "iso").err
