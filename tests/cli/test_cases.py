@@ -134,4 +134,6 @@ def test_a_column_of_the_training_is_found_by_position_where_there_are_no_names(
     assert "the column iso of the training is read by position, 0" in answer.err
     assert call("translate", run, tmp_path / "a.tsv") == answer
     (tmp_path / "c.tsv").write_text("source\ttarget\n1\tx\n")
-    assert "there is no column 'iso'" in call("translate", run, tmp_path / "c.tsv", "--column", "iso").err
+    assert (
+        "there is no column 'iso' of the training" in call("translate", run, tmp_path / "c.tsv", "--column", "iso").err
+    )

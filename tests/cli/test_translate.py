@@ -61,7 +61,7 @@ def test_of_a_table_the_column_of_the_training_is_translated(tmp_path, call, run
     answer = call("translate", run, table_of(tmp_path / "other.csv", cells))
     assert answer.code != 0
     assert "there is no column 'iso'" in answer.err
-    assert "valid: id, date" in answer.err
+    assert "valid: id, date; --column NAME takes another one" in answer.err
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])

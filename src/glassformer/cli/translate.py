@@ -40,7 +40,7 @@ def translate(
     reporter: Reporter,
     source: Annotated[
         str,
-        Argument(metavar="INPUT", help="A text, a file of plain lines, or a table; - is standard input."),
+        Argument(metavar="INPUT", help="A text, a file of plain lines, or a table file; - is standard input."),
     ] = "-",
     out: Annotated[
         Path | None, Option("--out", "-o", metavar="FILE", help="A file to write (default: standard output).")
@@ -54,7 +54,13 @@ def translate(
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Resume the interrupted job of --out.")] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace --out and --ledger.")] = False,
-    column: Annotated[str | None, Option(metavar="COLUMN", help="The input is a table; translate this column.")] = None,
+    column: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="The input is a table; translate this column. Default for a table file: that of the training.",
+        ),
+    ] = None,
     features: Annotated[
         list[str] | None,
         Option(

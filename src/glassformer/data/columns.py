@@ -278,10 +278,16 @@ class Columns:
 
     def position_like(self, column: ColumnName, like: TakenColumns | None) -> int:
         """Return the position of a column; in a table without a header also by the name of an input of `like`."""
-        if like is None or not isinstance(column, str) or self.source.width != like.width or self.names is not None:
+        if like is None or not isinstance(column, str) or self.find(column) is not None:
             return self.position(column)
         for taken in like.inputs:
-            if taken.name is not None and folded(column) in map(folded, (taken.name, taken.feature or taken.name)):
+            if taken.name is None or folded(column) not in map(folded, (taken.name, taken.feature or taken.name)):
+                continue
+            if self.names is not None:
+                option = "--column NAME" if taken is like.inputs[0] else f"--feature {column}=NAME"
+                hint = f"{nearest(column, self.names)}; {option} takes another one"
+                raise ColumnError(f"there is no column {column!r} of {TRAINING}", where=self.table, hint=hint)
+            if self.source.width == like.width:
                 self.source.notes.append(f"the column {column} of {TRAINING} is read by position, {taken.position}")
                 return taken.position
         return self.position(column)

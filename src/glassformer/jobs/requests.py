@@ -40,18 +40,19 @@ def choose_input(
     ledger: bool = False,
     **fields: Any,
 ) -> JobInput:
-    """Return the input of a model: a table where a column is named, plain lines otherwise.
+    """Return the input of a model: a table where a column is named or the file is one, plain lines otherwise.
 
-    Of a file that is a table, the column is that of the training, by its name. `data` and `fields` are
-    fields of DataSettings and of JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
+    Without `column`, that of the training is taken by its name. `data` and `fields` are fields of DataSettings and of
+    JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
     is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
     if column is None and is_table:
-        named = inputs or (() if trained is None else trained.inputs)
-        column = named[0].name if named else None
+        first = inputs[0] if inputs else None if trained is None else trained.inputs[0]
+        column = None if first is None else first.name
     if column is None and is_table:
-        hint = "name the column to translate: --column NAME (or a position from 0)"
+        key = "NAME" if trained is None else trained.inputs[0].key
+        hint = f"name the column to translate: --column {key} (or a position from 0)"
         raise UsageError("this input is a table", where=str(source), hint=hint)
     if column is None and (data or ledger):
         raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")

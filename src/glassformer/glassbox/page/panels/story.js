@@ -22,7 +22,7 @@ export function story(app) {
   const used = new Set();
   return el(
     'section.story',
-    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${title}`, 'aria-live': 'polite', class: kind, data: { question: at, steps: hasStep } },
+    { 'aria-label': `screen ${at + 1} of ${SCREENS.length}: ${title}`, 'aria-live': 'polite', class: kind || (picture ? 'pictured' : null), data: { question: at, steps: hasStep } },
     el(
       'div.story-steps',
       button('← Back', () => turn(app, -1), { disabled: at === 0, data: { key: 'story-back' } }),

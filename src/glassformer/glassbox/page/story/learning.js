@@ -23,7 +23,7 @@ export const learning = {
           `${targets.length} steps of this answer are computed at once: step ${step} reads ${quoted(inputs[step])} and should write ${quoted(targets[step])}, ` +
           `whatever the step before it said, and the mask hides what comes after it: ${masked(targets.length - 1, step)}.`,
         'These are decoding steps. In a training step, every number of the model moves a little, so that the right tokens get more probability. ' +
-          `Each line below is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
+          `Each line of the table is a checkpoint: the model after so many training steps. All of them answer “${base.text}”` +
           `${base === app.base ? '' : ', the first text of this page'}; what is not in ${base.target === null ? 'the final answer' : 'the right answer'} is marked.`,
         inWords(checkpoints, rightOf(base, checkpoints)),
         base.provenance.metrics.chosen?.startsWith('the mean') && `The model of this page is none of them: its weights are ${base.provenance.metrics.chosen}.`,

@@ -8,7 +8,7 @@ import { visible } from 'glassbox/model/trace.js';
 
 const WIDEST = 928; // pixels of the card
 const SHOWN = 8; // numbers of a row
-const [CELL, TILE, SMALLEST, AROUND] = [[22, 44], [300, 640], 13, 130]; // pixels: height and width of a cell, and of a tile, at most; of a cell with a label; of the labels
+const [CELL, TILE, SMALLEST, AROUND, NUMBERED] = [[22, 44], [300, 640], 13, 130, 50]; // pixels: height and width of a cell, and of a tile, at most; of a cell with a label; of the labels, and of their numbers
 
 /** How often answers like this one are right, in words; of a model without calibration nothing. */
 export const calibrated = ({ confidence }) =>
@@ -51,10 +51,10 @@ export const masked = (last, row) => (row === last ? 'no step, this is the last 
 
 /** The weights of a head, with the tokens on the axes where they fit; a row is framed. Rows of the decoder are its output tokens. */
 export function headTile(app, title, { name, head, row, room = roomOf(app) }) {
-  const weights = headOf(app.trace.get(`${name}.weights`), head);
-  const cell = weights.shape.map((length, axis) => Math.min(CELL[axis], Math.min(TILE[axis], room - AROUND) / length));
+  const [weights, isPhone] = [headOf(app.trace.get(`${name}.weights`), head), app.width < WIDEST / 2];
+  const cell = weights.shape.map((length, axis) => Math.min(CELL[axis], Math.min(TILE[axis], room - AROUND - (isPhone ? 0 : NUMBERED)) / length));
   const [down, across] = weights.axes.map((axis) => app.trace.axes[axis]);
-  const number = (token, i) => (room < WIDEST / 2 ? visible(token) : `${i}: ${visible(token)}`); // on a phone there is no room
+  const number = (token, i) => (isPhone ? visible(token) : `${i}: ${visible(token)}`); // on a phone there is no room
   const [rows, columns] = [down.predicted ?? down.labels, across.labels].map((labels) => labels.map(number));
   const names = { down: down.predicted ? 'writes' : 'token', across: name.endsWith('cross') ? 'source tokens (keys)' : 'keys' };
   return heatmap(title, weights, { ...names, ...(Math.min(...cell) < SMALLEST ? {} : { rows, columns }), cell, scale: 1, row, isCausal: name.startsWith('decoder') && name.endsWith('self') });

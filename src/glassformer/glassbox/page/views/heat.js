@@ -12,12 +12,11 @@ const MAX_CELLS = 160; // along one side; of a larger matrix each square is the 
  * @param {object} attributes  of the svg element
  */
 export function heat(x, scale, attributes = {}) {
-  const [rows, columns] = x.shape;
-  const [down, across] = [Math.min(rows, MAX_CELLS), Math.min(columns, MAX_CELLS)];
+  const [down, across] = x.shape.map((length) => Math.min(length, MAX_CELLS));
   const paths = new Map();
   for (const row of range(down)) {
     for (const column of range(across)) {
-      const number = largestOf(x, span(row, down, rows), span(column, across, columns));
+      const number = largestOf(x, span(row, down, x.shape[0]), span(column, across, x.shape[1]));
       const shade = Math.ceil(Math.min(1, Math.abs(number) / scale) * SHADES) / SHADES;
       if (!(Math.abs(number) >= scale * 0.015)) continue;
       const key = `${number < 0 ? 'minus' : 'plus'} ${shade}`;

@@ -7,7 +7,7 @@ import { lightOf } from 'glassbox/views/hover.js';
 import { at, digits, grouped, scaleOf, statistics, ticks } from 'glassbox/core/numbers.js';
 
 const [LEFT, TOP, RIGHT, BOTTOM] = [46, 8, 10, 38];
-const [LETTER, MAX_LABEL] = [6.7, 24]; // pixels and number of the characters of a label
+const [LETTER, MAX_LABEL, MIN_HATCH] = [6.7, 24, 5]; // pixels and number of the characters of a label, and pixels of a hatched square
 const [NUMBER, MAX_NUMBERS] = [[20, 40], 60]; // pixels of a cell that has its number in it, and how many there are on a side
 const [LARGE_WIDTH, LARGE_HEIGHT] = [720, 480]; // pixels of a matrix that has more
 
@@ -38,8 +38,9 @@ export function heatmap(title, x, options) {
   };
   const shown = [0, 1].map((axis) => (labels[axis] ? [...labels[axis].keys()] : ticks(0, x.shape[axis] - 1, 5).filter(Number.isInteger)));
   const above = (x, y) => (isSlanted ? { x, y, transform: `rotate(-45 ${x} ${y})` } : { x, y, 'text-anchor': 'middle' });
-  const bottom = top + plot[0];
-  const masked = (row) => range(options.isCausal ? x.shape[1] : 0).slice(row + 1).map((column) => `M${left + column * step[1]} ${top + (row + 1) * step[0]}l${step[1]} ${-step[0]}`);
+  const block = Math.ceil(MIN_HATCH / Math.min(...step)); // cells down and across that one stroke hatches
+  const blocks = (axis) => range(Math.floor(x.shape[axis] / block)).map((i) => i * block);
+  const stroke = (row, column) => `M${left + column * step[1]} ${top + (row + block) * step[0]}l${block * step[1]} ${-block * step[0]}`;
   const picture = image(
     width,
     height,
@@ -48,11 +49,11 @@ export function heatmap(title, x, options) {
     { class: onPick ? 'heatmap picks' : 'heatmap', role: 'group', tabindex: 0, data: { key: `heatmap-${title}` } },
     svg('rect.ground', { x: left, y: top, width: plot[1], height: plot[0] }),
     heat(x, scale, { x: left, y: top, width: plot[1], height: plot[0], 'aria-hidden': 'true' }),
-    svg('path.masked', { d: range(x.shape[0]).flatMap(masked).join('') }),
+    options.isCausal ? svg('path.masked', { d: blocks(0).flatMap((row) => blocks(1).filter((column) => column > row).map((column) => stroke(row, column))).join('') }) : null,
     shown[0].map((row) => label(0, row, { x: left - 6, y: top + (row + 0.5) * step[0] + 4, 'text-anchor': 'end' })),
     shown[1].map((column) => {
       const middle = left + (column + 0.5) * step[1];
-      return label(1, column, labels[1] ? above(middle, top - 6) : { x: middle, y: bottom + 14, 'text-anchor': 'middle' });
+      return label(1, column, labels[1] ? above(middle, top - 6) : { x: middle, y: top + plot[0] + 14, 'text-anchor': 'middle' });
     }),
     svg('text.axis-name', { x: left + plot[1] / 2, y: height - 6, 'text-anchor': 'middle' }, across),
     svg('text.axis-name', { x: 12, y: top + plot[0] / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${top + plot[0] / 2})` }, down),
@@ -82,7 +83,7 @@ export function heatmap(title, x, options) {
     { class: isNumbered ? 'numbered' : null, style: { '--left': `${left}px` } },
     el('figcaption', el('b', sentence(title)), power ? ` Numbers × 10^${power}.` : '', saveButtons(title, picture)),
     wide(picture),
-    colors(x, Number(scale.toPrecision(6)), null, isThinned(x) ? el('small', ' · a square is the largest of several numbers') : null),
+    colors(x, Number(scale.toPrecision(6)), null, isThinned(x) ? el('small', ' · a square is the largest of several numbers') : null, options.isCausal ? el('small', 'hatched: masked') : null),
     reading,
   );
 }
