@@ -652,6 +652,10 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     beside = [window.page.locator(part).first.bounding_box() for part in (".story-words", ".story .story-card")]
     assert beside[0]["x"] + beside[0]["width"] <= beside[1]["x"]
     assert abs(beside[0]["y"] - beside[1]["y"]) < 30
+    window.press("question-4")
+    labels = window.all(".story .heatmap .label[text-anchor='end']", "each.textContent")
+    assert labels
+    assert all(re.match(r"\d+: ", text) for text in labels), labels
 
 
 @pytest.mark.medium
