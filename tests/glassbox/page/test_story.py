@@ -260,9 +260,14 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     window.page.wait_for_selector(card)
     window.page.keyboard.press("Escape")
     assert window.page.locator(".opened").count() == 0
+    window.page.set_viewport_size({"width": 1440, "height": 1200})  # room for a card beside its band
     window.page.focus("[data-key='band-encoder.0.feed_forward']")
     window.page.keyboard.press("Enter")
     assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
+    assert window.all(".band.open", "each.dataset.band") == ["encoder.0.feed_forward"]
+    window.page.wait_for_selector(".figure1[style*='--top']")
+    card_box, band_box = (window.page.locator(place).bounding_box() for place in (".opened", ".band.open rect"))
+    assert card_box["y"] > band_box["y"] + band_box["height"] or card_box["y"] + card_box["height"] < band_box["y"]
     opacities = window.all(
         "[data-opened] g.at:nth-of-type(3) rect:not(.border)", "Number(each.getAttribute('fill-opacity'))"
     )

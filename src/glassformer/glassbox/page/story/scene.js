@@ -12,7 +12,7 @@ import { PaperFigure } from 'glassbox/views/paperfigure.js';
 import { framesOf, Player } from 'glassbox/views/player.js';
 import { FOOT, HEIGHT, poster, savePoster, WIDTH } from 'glassbox/views/poster.js';
 
-const [MARGIN, CARD] = [52, 950]; // pixels: of a panel, whose whole width the figure has; of an opened band
+const [MARGIN, CARD, GAP] = [52, 950, 8]; // pixels: of a panel, whose whole width the figure has; of an opened band, and beside it
 const [REST, REST_NARROW, LEAST, WARNING] = [226, 250, 344, 24]; // pixels: what is below the panel's top besides the figure, its smallest height, and a line of words
 const [WIDE, NARROW] = [[1440, 640], [400, 560]]; // above that the figure is enlarged
 const scenes = new WeakMap(); // app -> its scene, which stays the same while it moves
@@ -85,6 +85,7 @@ class Scene {
   opened(part) {
     const { app, element, layout, trace } = this;
     element.querySelector('.opened')?.remove();
+    for (const band of element.querySelectorAll('.band')) band.classList.toggle('open', band.dataset.band === part);
     const isOpen = part !== null && stagesOf(trace, part.split('.')[0]).some((stage) => stage.part === part);
     element.classList.toggle('is-open', isOpen);
     if (!isOpen) return element;
@@ -96,6 +97,7 @@ class Scene {
     element.append(openedBand(app, { part, row: isEncoder ? Math.min(app.state.column, trace.tokens.source.length - 1) : app.row, close }));
     const beside = (layout.decoder.x(app.row) - layout.decoder.width(app.row)) * (this.width / layout.width) - CARD; // so that the column is seen
     element.style.setProperty('--left', isEncoder ? '50%' : `${beside}px`);
+    requestAnimationFrame(() => besideBand(element));
     return element;
   }
 
@@ -144,6 +146,14 @@ function saidIn(trace, row) {
       const [id, text, p] = all[layer][row].top[0];
       return { layer, text, p, isRight: id === trace.tokens.target_out[row].id, isDeciding: layer === change };
     });
+}
+
+/** Move the card of an opened band to where it does not cover the band, if there is room. */
+function besideBand(figure) {
+  const [whole, band, card] = [figure, figure.querySelector('.band.open rect'), figure.querySelector('.opened')].map((each) => each?.getBoundingClientRect());
+  if (!card) return;
+  const [above, below] = [band.top - whole.top - card.height - GAP, band.bottom - whole.top + GAP];
+  figure.style.setProperty('--top', `${below + card.height < whole.height ? below : Math.max(GAP, above)}px`);
 }
 
 /** What the figure is: the columns of the model, and the text. */

@@ -27,9 +27,18 @@ export function overview({ app, name, x }, first, go) {
   const words = el('small');
   const map = el('div.map', picture, frame);
   let shown = first;
-  brush(map, (down, across) =>
-    go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2)),
-  );
+  const follow = (event) => {
+    const box = map.getBoundingClientRect();
+    go(
+      Math.round(((event.clientY - box.top) / box.height) * rows - shown.height / 2),
+      Math.round(((event.clientX - box.left) / box.width) * columns - shown.width / 2),
+    );
+  };
+  map.addEventListener('pointerdown', (event) => {
+    map.setPointerCapture(event.pointerId);
+    follow(event);
+  });
+  map.addEventListener('pointermove', (event) => (map.hasPointerCapture(event.pointerId) ? follow(event) : null));
   const show = (next) => {
     shown = next;
     for (const [side, whole] of Object.entries({ left: columns, top: rows, width: columns, height: rows }))
@@ -39,19 +48,4 @@ export function overview({ app, name, x }, first, go) {
       `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}. Drag the frame, or use the arrow keys in the table.`;
   };
   return { element: el('div.overview', map, words), show };
-}
-
-/** Press and drag: `move` gets the place of the pointer as fractions. */
-function brush(map, move) {
-  const follow = (event) => {
-    const box = map.getBoundingClientRect();
-    move((event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width);
-  };
-  map.addEventListener('pointerdown', (event) => {
-    map.setPointerCapture(event.pointerId);
-    follow(event);
-  });
-  map.addEventListener('pointermove', (event) => {
-    if (map.hasPointerCapture(event.pointerId)) follow(event);
-  });
 }

@@ -37,12 +37,7 @@ export function stage(app, name, options = {}) {
       el('h2', title),
       el('span.size', { title: shapeText(x) }, size(headOf(x, 0))),
       step ? badge(app.trace, name) : el('span.badge.gray', 'given'),
-      button(app.state.depth === 'formula' ? el('code', name) : 'inspect', () => app.pick(name, null), {
-        class: 'link',
-        'aria-label': `inspect ${tensorTitle(app.trace, name)}`,
-        title: name,
-        data: { key: `stage-${name}` },
-      }),
+      button(app.state.depth === 'formula' ? el('code', name) : 'inspect', () => app.pick(name, null), { class: 'link', 'aria-label': `inspect ${tensorTitle(app.trace, name)}`, title: name, data: { key: `stage-${name}` } }),
       x.axes.length ? saveButtons(name, () => imageOf(app.trace, name, change ?? x, options.head)) : null,
     ),
     explanation(app, step, options.words),
