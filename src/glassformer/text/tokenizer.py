@@ -220,10 +220,10 @@ class Tokenizer:
 
         `unknown` is what the text has for each <unk>, in order.
         """
-        listed = list(ids)
-        invalid = next((token_id for token_id in listed if not 0 <= token_id < len(self)), None)
+        listed, size = list(ids), len(self)
+        invalid = next((token_id for token_id in listed if not 0 <= token_id < size), None)
         if invalid is not None:
-            raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {len(self) - 1}")
+            raise TextError(f"token id {invalid} is not in the vocabulary", expected=f"0 to {size - 1}")
         pieces, in_text = self.vocabulary.pieces, iter(unknown)
         return [
             next(in_text, pieces[token_id]) if token_id == self.vocabulary.unk_id else pieces[token_id]
