@@ -98,10 +98,10 @@ class TooLongError(TextError):
     @classmethod
     def of(cls, lengths: Mapping[int, int], where: Sequence[str], maximum: int) -> Self:
         """Create the error of these texts; `where[i]` names text i."""
-        named = [f"{where[row]} ({length} tokens)" for row, length in islice(lengths.items(), 10)]
+        shown_texts = [f"{where[row]} ({length} tokens)" for row, length in islice(lengths.items(), 10)]
         error = cls(
             "a text is longer than the model takes; nothing was done",
-            got=", ".join(named) + (f" and {len(lengths) - 10} more" if len(lengths) > 10 else ""),
+            got=", ".join(shown_texts) + (f" and {len(lengths) - 10} more" if len(lengths) > 10 else ""),
             expected=f"at most {maximum} tokens",
             hint="split these texts or leave them out, or train with a larger data.max_source_length",
         )
@@ -180,8 +180,8 @@ class MissingExtraError(GlassformerError):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of Python, NumPy or PyTorch says that there is not enough memory, on a CPU or another device."""
-    known = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "ALLOC_FAILED")
-    return isinstance(error, MemoryError) or any(words in str(error) for words in known)
+    phrases = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "ALLOC_FAILED")
+    return isinstance(error, MemoryError) or any(words in str(error) for words in phrases)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

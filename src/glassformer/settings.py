@@ -56,7 +56,7 @@ class _Frozen(BaseModel):
         for name in values:
             if name not in type(self).model_fields:
                 full = self._full(name)
-                valid = [self._full(known) for known in type(self).model_fields]
+                valid = [self._full(setting) for setting in type(self).model_fields]
                 raise SettingsError(f"there is no setting {quoted(full)}", hint=nearest(full, valid))
         try:
             super().__init__(**values)
@@ -388,8 +388,8 @@ def paper_big() -> ModelSettings:
 def _paper(model: ModelSettings, **training: Any) -> Settings:
     """Return a model of the paper with its training (section 5) and search (section 6.1)."""
     tokens = TokenSettings(source=SideSettings(trim=True))
-    chosen = TrainingSettings(metric="bleu", **training)
-    return Settings(tokens=tokens, model=model, training=chosen, decoding=DecodingSettings(num_beams=4))
+    training_settings = TrainingSettings(metric="bleu", **training)
+    return Settings(tokens=tokens, model=model, training=training_settings, decoding=DecodingSettings(num_beams=4))
 
 
 PRESETS: dict[str, Callable[[], Settings]] = {

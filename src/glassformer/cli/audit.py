@@ -75,8 +75,8 @@ def _print_audit(audit: Audit) -> None:
             print_line(f"  option: {finding.option}")
         print_line()
     counts = Counter(finding.severity for finding in audit.findings)
-    named = ", ".join(counted(count, severity) for severity, count in counts.items()) or "nothing was found"
-    print_line(f"{named} in {', '.join(f'{table.path} ({table.rows_kept:,} rows)' for table in audit.tables)}")
+    counts_text = ", ".join(counted(count, severity) for severity, count in counts.items()) or "nothing was found"
+    print_line(f"{counts_text} in {', '.join(f'{table.path} ({table.rows_kept:,} rows)' for table in audit.tables)}")
 
 
 def _example_text(example: ExampleRow, table: str) -> str:
@@ -84,7 +84,7 @@ def _example_text(example: ExampleRow, table: str) -> str:
     from glassformer.data.cleaning import CONTROL
 
     row = f"row {example.row}" if example.table == table else f"row {example.row} of {printable(example.table)}"
-    visible = [CONTROL.sub(lambda found: ascii(found[0])[1:-1], text) for text in (example.source, example.target)]
+    visible = [CONTROL.sub(lambda match: ascii(match[0])[1:-1], text) for text in (example.source, example.target)]
     texts = " → ".join(shortened(text, EXAMPLE) for text in visible if text)
     note = f"({example.note})" if texts and example.note else example.note
     return "  ".join(part for part in (f"{row}:", texts, note) if part)

@@ -49,8 +49,8 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
     }
     parameters: list[Parameter] = []
     for name, given in inspect.signature(verb).parameters.items():
-        own = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
-        parameters += options.get(name, own)
+        own_parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=given.default, annotation=hints[name])]
+        parameters += options.get(name, own_parameters)
 
     @functools.wraps(verb)
     def run_verb(**values: Any) -> None:
@@ -105,12 +105,12 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
     files = (values[name] for name, is_given in is_input.items() if is_given)
     given = chain.from_iterable(value if isinstance(value, list) else [value] for value in files)
     paths = [str(value) for value in given if isinstance(value, str | Path)]
-    named = Counter[str]()
+    uses = Counter[str]()
     for path in paths:  # a file, two parallel files, or a run with its model
         with suppress(ValueError):  # a text that is no path
-            named.update({os.path.realpath(one) for one in (path, *path.split(","), f"{path}/model.safetensors")})
+            uses.update({os.path.realpath(file) for file in (path, *path.split(","), f"{path}/model.safetensors")})
     for name, path in written.items():
-        if named[os.path.realpath(path)] > 1 and not path.is_dir():
+        if uses[os.path.realpath(path)] > 1 and not path.is_dir():
             what = f"{OUTPUTS[name]} is a file that this command reads or writes too"
             raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
 
@@ -135,8 +135,8 @@ class Command(TyperCommand):
         """Raises UsageError, with the option, unless help is requested."""
         for word, assignment, value in zip(args, args[1:], [*args[2:], "-"], strict=False):
             if word == "--set" and "=" not in assignment:
-                key, own = re.split(r"[:\s]+", f"{assignment} ", maxsplit=1)  # KEY, KEY: VALUE or KEY VALUE
-                value = own.strip() or ("VALUE" if value.startswith("-") else value)
+                key, own_value = re.split(r"[:\s]+", f"{assignment} ", maxsplit=1)  # KEY, KEY: VALUE or KEY VALUE
+                value = own_value.strip() or ("VALUE" if value.startswith("-") else value)
                 write = f"--set {key}={shlex.quote(value)}"
                 raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
         if self.name == "train":
@@ -149,8 +149,8 @@ class Command(TyperCommand):
             if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:
                 continue
             if not option.is_flag or option.secondary_opts:
-                named = " / ".join([*option.opts, *option.secondary_opts])
-                raise UsageError(f"the option {named} takes one value", got=f"{count} values", hint="give it once")
+                names = " / ".join([*option.opts, *option.secondary_opts])
+                raise UsageError(f"the option {names} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
 
     def _check_order(self, args: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -190,14 +190,14 @@ class Command(TyperCommand):
 
     def _check_settings(self, args: Sequence[str]) -> None:
         """Raise UsageError for an option that is a setting, such as --steps or --lr."""
-        known = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        known_options = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for word, following in zip(args, [*args[1:], "-"], strict=False):
             option, has_value, value = word.partition("=")
-            if not option.startswith("--") or option in known or option == "--help":
+            if not option.startswith("--") or option in known_options or option == "--help":
                 continue
             from glassformer.planning.recipes.overrides import set_options, settings_called
 
             name, value = option.strip("-"), value if has_value else "VALUE" if following.startswith("-") else following
-            if found := settings_called(name):
-                hint = set_options(found, name, value)
+            if full_names := settings_called(name):
+                hint = set_options(full_names, name, value)
                 raise UsageError(f"there is no option {option}; it is a setting", hint=hint)

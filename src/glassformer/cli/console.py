@@ -40,7 +40,7 @@ def printable(text: str) -> str:
 
     These include line breaks, marks of writing direction and lone surrogates.
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def printable_lines(text: str) -> str:

@@ -61,10 +61,10 @@ def evaluate(
     warn_cut_off(reporter, report.unfinished)
     if page is not None:
         failures = find_failures(translator, report.answered, further_columns(pairs, MAX_VALUES))
-        own, beams = translator.settings.decoding.num_beams, int(report.decoding["num_beams"])
+        own_beams, beams = translator.settings.decoding.num_beams, int(report.decoding["num_beams"])
         counts, inputs = (report.rows_read, report.rows_scored), translator.inputs
         names = str(model), pairs.path
-        measured = EvaluationOrigin(*names, *counts, pairs.row_name, inputs, beams if beams != own else None)
+        measured = EvaluationOrigin(*names, *counts, pairs.row_name, inputs, beams if beams != own_beams else None)
         write_text(page, error_page(failures, measured))
         reporter.print(f"wrote {page}")
     reporter.result(report.to_json(), lambda: print_report(report, pairs.path, translator))

@@ -139,9 +139,9 @@ def _print_trace(reporter: Reporter, trace: Trace) -> None:
         return
     best, tokens = trace.search.beam.answers[0], trace.tokens
     end = "" if best.finished else f"  (cut off at {trace.search.beam.max_new_tokens:,} tokens)"
-    known = "" if trace.confidence is None else f", confidence {100 * trace.confidence:.1f} %"
+    confidence = "" if trace.confidence is None else f", confidence {100 * trace.confidence:.1f} %"
     print_line(trace.text)
-    print_line(f"→ {best.text}   score {best.score:.4f}{known}{end}")
+    print_line(f"→ {best.text}   score {best.score:.4f}{confidence}{end}")
     print_line(f"source: {_joined(tokens.source)}")
     print_line(f"answer: {_joined(tokens.target_out)}")
     if trace.difference is not None:

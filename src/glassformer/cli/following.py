@@ -70,9 +70,9 @@ def follow(
                     _print_validated(reporter, event, rows, answers)
                     metric = f" · {measured_text(event.metric, event.value)}"
                 case events.Skipped():
-                    named = ", ".join(repr(shortened(source)) for source in event.sources)
+                    sources = ", ".join(repr(shortened(source)) for source in event.sources)
                     text = f"step {event.step:,}: loss or gradient was not finite; the update was skipped"
-                    reporter.warn(f"{text} ({event.n_rows:,} rows, the first: {named})")
+                    reporter.warn(f"{text} ({event.n_rows:,} rows, the first: {sources})")
                 case events.Restored():
                     begun = event.step, event.seconds
                     text = f"{event.skipped} updates in a row were not finite; back to step {event.step:,}"

@@ -51,8 +51,8 @@ def _taken_text(table: Table) -> str:
     source, target = table.labels
     text = f"source: {source} · target: {target}"
     read = () if table.taken is None else table.taken.positions
-    others = [name for at, name in enumerate(table.columns or ()) if name and at not in read]
-    return f"{text} · not read: {', '.join(map(shortened, others))}" if 0 < len(others) <= SHOWN_OTHERS else text
+    unread = [name for at, name in enumerate(table.columns or ()) if name and at not in read]
+    return f"{text} · not read: {', '.join(map(shortened, unread))}" if 0 < len(unread) <= SHOWN_OTHERS else text
 
 
 def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | None) -> None:
@@ -154,8 +154,8 @@ def print_report(report: Report, table: str, translator: Translator) -> None:
     rows = []
     without = report.trained_on.metrics_without
     for name, measure in report.metrics.items():
-        others = (_measured(name, without[name])[0],) if without else ()
-        rows.append((name, *_measured(name, measure), *others))
+        value_without = (_measured(name, without[name])[0],) if without else ()
+        rows.append((name, *_measured(name, measure), *value_without))
     title = f"{report.rows_scored:,} of {report.rows_read:,} rows of {table} in {report.seconds:.1f} s"
     print_table(title, ("metric", "value", "95 % interval", *(("not trained on",) if without else ())), rows, dim=True)
     if report.reliability is not None:
@@ -248,21 +248,21 @@ def warn_unknown(reporter: Reporter, unknown: Iterable[Sequence[str]]) -> None:
 def warn_unknown_tokens(reporter: Reporter, counts: Mapping[str, int], n_lines: int) -> None:
     """Warn about these counts of tokens that the vocabulary does not have, in a number of lines."""
     if counts:
-        named = ", ".join(f"{token!r} ({count:,})" for token, count in Counter(counts).most_common(10))
+        token_counts = ", ".join(f"{token!r} ({count:,})" for token, count in Counter(counts).most_common(10))
         total = sum(counts.values())
         where = f"{counted(total, 'unknown token')} in {counted(n_lines, 'line')}"
-        reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {named}")
+        reporter.warn(f"{where} {'was' if total == 1 else 'were'} read as <unk>: {token_counts}")
 
 
 def warn_about_sources(reporter: Reporter, translator: Translator, table: Table) -> None:
     """Warn about the sources of a table that have unknown tokens or are unlike the training."""
-    tokenizer, named = translator.source_tokenizer, []
+    tokenizer, unlike_rows = translator.source_tokenizer, []
     unknown = list(map(tokenizer.unknown, table.sources))
     warn_unknown(reporter, unknown)
     for row, ids, lacking in zip(table.rows, tokenizer.encode_many(table.sources), unknown, strict=True):
         if unlike := translator.model_file.unlike(tokenizer.frame(ids), lacking):
-            named.append(f"row {row} ({unlike})")
-    warn_unlike(reporter, len(named), named)
+            unlike_rows.append(f"row {row} ({unlike})")
+    warn_unlike(reporter, len(unlike_rows), unlike_rows)
 
 
 def warn_unlike(reporter: Reporter, count: int, first: Sequence[str]) -> None:

@@ -63,6 +63,6 @@ def _print_neighbors(result: Neighbors) -> None:
         rows += [(None, repr(neighbor.token), neighbor.cosine, "in the query") for neighbor in result.of_query]
     if expected is not None:
         a, b, c = (neighbor.token for neighbor in result.of_query)
-        named = f"{a!r} − {b!r}, {expected.token!r} − {c!r}"
-        rows.append((None, named, expected.difference_cosine, "between the differences"))
+        differences = f"{a!r} − {b!r}, {expected.token!r} − {c!r}"
+        rows.append((None, differences, expected.difference_cosine, "between the differences"))
     print_table(title, ("rank", "token", "cosine", ""), rows)

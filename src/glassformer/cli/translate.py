@@ -142,8 +142,8 @@ def translate(
         reporter.print(f"{out} is complete; there was nothing left to do")
         return
     models = [ModelFile.load(path) for path in (model, *(ensemble or ()))]
-    kept = tuple(name for names in keep or () for name in names.split(",") if name)
-    columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept, "prefix": prefix}
+    kept_columns = tuple(name for names in keep or () for name in names.split(",") if name)
+    columns: dict[str, Any] = {"column": column, "features": features or (), "keep": kept_columns, "prefix": prefix}
     stream = _open_input(reporter, source, model, column, may_be_text=column is None and on is None)
     data = opt.given(header=opt.header_setting(header))
     given = requests.choose_input(stream, models[0], data=data, ledger=ledger is not None, **columns)

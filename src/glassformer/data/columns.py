@@ -126,18 +126,18 @@ class Columns:
 
     def _positions_of(self, columns: Sequence[TakenColumn], like: TakenColumns, origin: str) -> dict[TakenColumn, int]:
         """Return the position in this table of each column of another table. Raises ColumnError."""
-        named = [column for column in columns if column.name is not None]
-        by_name = {column: at for column in named if (at := self._position_of(column)) is not None}
+        named_columns = [column for column in columns if column.name is not None]
+        by_name = {column: at for column in named_columns if (at := self._position_of(column)) is not None}
         is_pair = tuple(columns) == like.all and len(columns) == 2
         usual = self._usual_pair(range(self.source.width)) if is_pair and not by_name else None
         positions = {column: column.position for column in columns}
         has_positions = self.source.width == like.width
-        if named and len(by_name) == len(named) and (has_positions or len(named) == len(columns)):
+        if by_name and len(by_name) == len(named_columns) and (has_positions or len(named_columns) == len(columns)):
             return positions | by_name
-        if usual is not None and not named:
+        if usual is not None and not named_columns:
             return dict(zip(columns, usual, strict=True))
         if has_positions and not by_name and usual in (None, tuple(positions.values())):
-            if self.source.format != "parallel text" and (named or self.names is not None):
+            if self.source.format != "parallel text" and (named_columns or self.names is not None):
                 why = "the table has no header" if self.names is None else "the table has none of their names"
                 listed = ", ".join(map(str, positions.values()))
                 self.source.notes.append(f"the columns of {origin} are read by position, {listed}: {why}")

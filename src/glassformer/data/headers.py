@@ -115,9 +115,9 @@ def _whole_numbers(cells: Sequence[str]) -> list[int]:
     if all(map(_WHOLE_NUMBER.fullmatch, stripped)):
         return [int(cell.partition(".")[0]) for cell in stripped]
     records = [_RECORD_NUMBER.fullmatch(cell) for cell in stripped]
-    found = [record.groups() for record in records if record is not None]
-    has_one_prefix = len(found) == len(cells) and len({prefix for prefix, _ in found}) == 1
-    return [int(digits) for _, digits in found] if has_one_prefix else []
+    parts = [record.groups() for record in records if record is not None]
+    has_one_prefix = len(parts) == len(cells) and len({prefix for prefix, _ in parts}) == 1
+    return [int(digits) for _, digits in parts] if has_one_prefix else []
 
 
 def _is_increasing(numbers: Sequence[int]) -> bool:

@@ -351,9 +351,9 @@ def _advice(breakdowns: Sequence[Breakdown], right: Share) -> tuple[RowsToAdd, .
         share = group.share
         if share.of < FEW or right.of - share.of < FEW:
             continue
-        others = Share(right.count - share.count, right.of - share.of)
-        if share.high < others.low:
-            advice.append(RowsToAdd(group.rows, share, others))
+        share_of_others = Share(right.count - share.count, right.of - share.of)
+        if share.high < share_of_others.low:
+            advice.append(RowsToAdd(group.rows, share, share_of_others))
     # Lost answers are answers that would be right if the group were as good as all other items.
     advice.sort(key=lambda rows: rows.share.of * (rows.others.value - rows.share.value), reverse=True)
     return tuple(advice[:SHOWN_ADVICE])

@@ -95,8 +95,8 @@ def export(
     path = find_model(local_model(model))
     model_file = ModelFile.load(path)
     if model_file.members and not target.holds_members:
-        others = " or ".join(f"--to {name}" for name in FORMATS if load_format(name).holds_members)
-        hint = f"{others}; or export one of them, RUN/members/SEED; or train with --members 1"
+        other_formats = " or ".join(f"--to {name}" for name in FORMATS if load_format(name).holds_members)
+        hint = f"{other_formats}; or export one of them, RUN/members/SEED; or train with --members 1"
         raise SettingsError(f"{to} holds one model, not several", got=f"{len(model_file.seeds)} members", hint=hint)
     target.check_supported(model_file)
     if precision == "float16":

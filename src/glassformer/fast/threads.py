@@ -37,9 +37,9 @@ def configure_memory(numbers: int = 0) -> None:
     Memory that is returned to the operating system and allocated again costs a page fault for every 4 KiB. The
     environment variables LRU_CACHE_CAPACITY and ONEDNN_PRIMITIVE_CACHE_CAPACITY are not changed if they are set.
     """
-    kept = KEPT_IN_LARGE_STEPS if numbers >= LARGE_STEP else KEPT_BY_ONEDNN
+    n_products = KEPT_IN_LARGE_STEPS if numbers >= LARGE_STEP else KEPT_BY_ONEDNN
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(KEPT_BY_PYTORCH))
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kept))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(n_products))
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if mallopt is not None:
         if not mallopt(M_MMAP_THRESHOLD, 2**30):

@@ -96,8 +96,8 @@ def without_single_use(trace: Trace) -> Trace:
 def _derivable(trace: Trace) -> set[str]:
     """The large tensors that follow from others of the trace."""
     names = set(trace.tensors)
-    found = {step.output for step in trace.steps if names.issuperset(step.inputs)}
-    return {name for name in found & names if len(trace.tensors[name].data) > SMALL}
+    outputs = {step.output for step in trace.steps if names.issuperset(step.inputs)}
+    return {name for name in outputs & names if len(trace.tensors[name].data) > SMALL}
 
 
 def _without(trace: Trace, names: set[str]) -> Trace:

@@ -211,8 +211,8 @@ def _with_candidates(planned: Plan, candidates: Sequence[Candidate], overrides: 
 
 def raced_settings(planned: Plan) -> list[str]:
     """Return the full names of the settings of tokens and model in which the candidates of a race differ."""
-    first, *others = (plan.settings for _, plan in planned.candidates)
-    names = {name for other in others for name in differences(first, other)}
+    first, *other_settings = (plan.settings for _, plan in planned.candidates)
+    names = {name for other in other_settings for name in differences(first, other)}
     return list(filter(_is_raced, names))
 
 

@@ -182,10 +182,10 @@ def _check_format(found: str | None, expected: str) -> None:
     if found == expected:
         return
     kind, _, version = (found or "").partition("/")
-    own, _, known = expected.partition("/")
-    if kind == own:
+    own_kind, _, known_version = expected.partition("/")
+    if kind == own_kind:
         hint = "use the glassformer release that wrote it, or train again"
-        raise ModelFileError("the file has another format version", got=version, expected=known, hint=hint)
+        raise ModelFileError("the file has another format version", got=version, expected=known_version, hint=hint)
     raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=expected)
 
 

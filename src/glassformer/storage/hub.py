@@ -88,7 +88,7 @@ def _download(name: str, revision: str | None, files: list[str]) -> Path:
     library = _library()
     errors, where = library.errors, f"hf://{name}" + (f"@{revision}" if revision else "")
     network = "check the network, HF_ENDPOINT and HF_HUB_OFFLINE; a model that was fetched before needs no network"
-    known = {
+    explanations = {
         errors.GatedRepoError: (
             "this repository is not open to everybody",
             "accept its conditions on the hub, then: hf auth login",
@@ -102,8 +102,8 @@ def _download(name: str, revision: str | None, files: list[str]) -> Path:
     }
     try:
         return Path(library.snapshot_download(name, revision=revision, allow_patterns=files))
-    except tuple(known) as error:
-        what, hint = next(words for kind, words in known.items() if isinstance(error, kind))
+    except tuple(explanations) as error:
+        what, hint = next(words for kind, words in explanations.items() if isinstance(error, kind))
         raise ModelFileError(what, where=where, hint=hint) from None
     except (OSError, errors.HfHubHTTPError, errors.HFValidationError) as error:
         got = str(error).partition("\n")[0][:200]

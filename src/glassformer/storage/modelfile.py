@@ -61,17 +61,17 @@ class ModelFile:
     @property
     def seeds(self) -> list[int]:
         """The random seed of each model."""
-        return [one.settings.training.seed for one in (self, *self.members)]
+        return [model.settings.training.seed for model in (self, *self.members)]
 
     @property
     def models(self) -> dict[str, ModelFile]:
         """Each model, by what the names of its tensors in the file begin with."""
-        return {_prefix(number): one for number, one in enumerate((self, *self.members), 1)}
+        return {_prefix(number): model for number, model in enumerate((self, *self.members), 1)}
 
     @property
     def all_tensors(self) -> Arrays:
         """The tensors of all models, by their names in the file."""
-        return {prefix + name: array for prefix, one in self.models.items() for name, array in one.tensors.items()}
+        return {prefix + name: array for prefix, model in self.models.items() for name, array in model.tensors.items()}
 
     @property
     def n_parameters(self) -> int:
@@ -102,8 +102,10 @@ class ModelFile:
         }
         if self.calibration is not None:
             parts["calibration"] = self.calibration.to_dict()
-        if members := [{"seed": one.settings.training.seed, "metrics": one.metrics.to_dict()} for one in self.members]:
-            parts["members"] = members
+        if self.members:
+            parts["members"] = [
+                {"seed": member.settings.training.seed, "metrics": member.metrics.to_dict()} for member in self.members
+            ]
         write_tensors(Path(path), FORMAT, self.all_tensors, parts)
 
     @classmethod
@@ -154,8 +156,11 @@ class ModelFile:
 
         return {
             "settings": self.settings.model_dump(mode="json"),
-            "vocabularies": {side: {"kind": one.settings.kind, "size": len(one)} for side, one in tokenizers.items()},
-            "inputs": [one.model_dump(mode="json") for one in self.source_tokenizer.inputs],
+            "vocabularies": {
+                side: {"kind": tokenizer.settings.kind, "size": len(tokenizer)}
+                for side, tokenizer in tokenizers.items()
+            },
+            "inputs": [input_.model_dump(mode="json") for input_ in self.source_tokenizer.inputs],
             "parameters": {
                 "all": self.n_parameters,
                 "embeddings and positions": total("embedding", "positions", "output_projection"),
@@ -173,11 +178,11 @@ class ModelFile:
             "seeds": self.seeds,
             "never_trained": {
                 side: [
-                    one.vocabulary.pieces[token]
+                    tokenizer.vocabulary.pieces[token]
                     for token, count in enumerate(self.data.counts(side))
-                    if count == 0 and token not in one.vocabulary.special_ids
+                    if count == 0 and token not in tokenizer.vocabulary.special_ids
                 ]
-                for side, one in tokenizers.items()
+                for side, tokenizer in tokenizers.items()
             },
             "versions": self.versions,
         }
@@ -234,7 +239,9 @@ def _models_in(folder: Path) -> list[str]:
     """Return the names of the runs and model files in a folder; none where it cannot be read."""
     with suppress(OSError, ValueError):
         return [
-            one.name for one in folder.iterdir() if one.suffix == ".safetensors" or RunDirectory(one).model.is_file()
+            path.name
+            for path in folder.iterdir()
+            if path.suffix == ".safetensors" or RunDirectory(path).model.is_file()
         ]
     return []
 
@@ -244,13 +251,13 @@ def _models_in(folder: Path) -> list[str]:
 
 def join(files: Sequence[ModelFile]) -> ModelFile:
     """Return one model file of several models with the same settings, vocabularies and data, without a calibration."""
-    first, *others = (replace(file, members=(), calibration=None) for file in files)
-    return replace(first, members=tuple(others))
+    first, *other_files = (replace(file, members=(), calibration=None) for file in files)
+    return replace(first, members=tuple(other_files))
 
 
 def each_model(files: Sequence[ModelFile]) -> tuple[ModelFile, ...]:
     """Return each file and, after it, its members: all models whose probabilities are averaged."""
-    return tuple(one for file in files for one in (file, *file.members))
+    return tuple(model for file in files for model in (file, *file.members))
 
 
 def _prefix(number: int) -> str:

@@ -145,7 +145,7 @@ class TrainingData(_Record):
 
     def check_inputs(self, inputs: Inputs) -> None:
         """Raise ModelFileError unless the columns are those of a model with these inputs."""
-        features = [one.name if one.kind == "feature" else None for one in inputs] or [None]
+        features = [input_.name if input_.kind == "feature" else None for input_ in inputs] or [None]
         if self.columns is not None and [column.feature for column in self.columns.inputs] != features:
             expected = f"a column for each input: {listed(inputs) or 'one text'}"
             raise _not_valid("data.columns", self.columns.labels[0], expected)

@@ -113,13 +113,13 @@ class RunDirectory:
         with writing(self.path):
             if self.path.exists() and not self.path.is_dir():
                 raise RunError("the run directory is a file", where=str(self.path), hint="choose another --out")
-            found = self._files()
-        if not found:
+            files = self._files()
+        if not files:
             return
-        foreign = [str(file.relative_to(self.path)) for file in found if not self._is_own(file)]
+        foreign = [str(file.relative_to(self.path)) for file in files if not self._is_own(file)]
         common = {self.card, self.model, self.members, self.path / "tensorboard"}  # other directories may have these
-        is_run = not foreign and not common.issuperset(found)
-        if self.recipe not in found and not is_run:
+        is_run = not foreign and not common.issuperset(files)
+        if self.recipe not in files and not is_run:
             raise RunError(
                 "the directory is not empty and is not a run of glassformer; nothing was written",
                 where=str(self.path),
@@ -152,9 +152,9 @@ class RunDirectory:
 
     def _is_own(self, file: Path) -> bool:
         """Return whether a run writes a file of this name."""
-        own = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources, self.card}
-        own |= {self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
-        return file in own or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
+        own_paths = {self.model, self.recipe, self.history, self.ledger, self.errors, self.held_out, self.sources}
+        own_paths |= {self.card, self.path / "tensorboard", self.members, self.replaced, self._half_replaced}
+        return file in own_paths or (file.parent == self.checkpoints and bool(_WEIGHTS.fullmatch(file.name)))
 
     # Replacement of a run
 

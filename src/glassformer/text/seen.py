@@ -46,10 +46,10 @@ def learn_seen(ids: Ids, lengths: Ids) -> tuple[int, bytes]:
     sampled, sizes = np.concatenate(sample), np.array([len(text) for text in sample])
     for n in range(MAX_N, 0, -1):
         strings, of = np.concatenate(list(_hashes(sampled, sizes, n)), axis=1)
-        found = np.sort(strings.astype(np.uint64) << 32 | of)
-        found = found[np.diff(found, prepend=found[:1] ^ 1) != 0]  # once for each text
-        hashes, counts = np.unique(found >> 32, return_counts=True)
-        alone = found[np.repeat(counts == 1, counts)] & 0xFFFFFFFF
+        occurrences = np.sort(strings.astype(np.uint64) << 32 | of)
+        occurrences = occurrences[np.diff(occurrences, prepend=occurrences[:1] ^ 1) != 0]  # once for each text
+        hashes, counts = np.unique(occurrences >> 32, return_counts=True)
+        alone = occurrences[np.repeat(counts == 1, counts)] & 0xFFFFFFFF
         if len(np.unique(alone)) <= NEW * len(sample) and len(hashes) * BITS_A_STRING <= MAX_BITS:
             break
     n_bits = MAX_BITS if len(rows) < len(lengths) else MIN_BITS
@@ -70,13 +70,13 @@ def _hashes(ids: Ids, lengths: Ids, n: int) -> Iterator[NDArray[np.uint32]]:
     row_of = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
     for size in range(1, n + 1):
         count = max(0, len(ids) - size + 1)
-        kept = row_of[:count] == row_of[len(ids) - count :]
-        kept &= (lengths[row_of[:count]] >= n) if size == n else (lengths[row_of[:count]] == size)
+        is_string = row_of[:count] == row_of[len(ids) - count :]
+        is_string &= (lengths[row_of[:count]] >= n) if size == n else (lengths[row_of[:count]] == size)
         hashed = np.zeros(count, np.uint32)
         for i in range(size):
             hashed = (hashed ^ (ids[i : count + i].astype(np.uint32) + np.uint32(1))) * np.uint32(FACTOR)
             hashed ^= hashed >> np.uint32(15)
-        yield np.stack((hashed[kept], row_of[:count][kept]))
+        yield np.stack((hashed[is_string], row_of[:count][is_string]))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Seen:
         start = next(at for at in range(len(ids)) if tuple(ids[at : at + len(new)]) == tuple(new))
         n_start = tokenizer.settings.n_frame_tokens - 1
         tokens = tokenizer.tokens(ids[n_start:-1], unknown)
-        named = words_of(tokens, start + begins - n_start, start + len(new) - ends - n_start, kind)
-        return f"no text of the training {verb} “{named}”"
+        words = words_of(tokens, start + begins - n_start, start + len(new) - ends - n_start, kind)
+        return f"no text of the training {verb} “{words}”"
 
 
 def words_of(tokens: Sequence[str], start: int, end: int, kind: TokenKind) -> str:

@@ -51,9 +51,9 @@ class Cutter:
         """
         code = LANGUAGE_CODE.match(text)
         start = code.end() if code else 0
-        found = self._processor.encode(text[start:], return_type="offset_mapping")
-        offsets = [(start + begin, start + end) for begin, end in found["offsets"]]
-        return [*([(code[0], (0, start))] if code else []), *zip(found["pieces"], offsets, strict=True)]
+        encoding = self._processor.encode(text[start:], return_type="offset_mapping")
+        offsets = [(start + begin, start + end) for begin, end in encoding["offsets"]]
+        return [*([(code[0], (0, start))] if code else []), *zip(encoding["pieces"], offsets, strict=True)]
 
     def split(self, texts: Sequence[str]) -> list[list[str]]:
         return [[piece for piece, _ in self._cut(text)] for text in texts]

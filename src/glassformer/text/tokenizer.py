@@ -259,9 +259,9 @@ class Tokenizer:
     def _unknown_error(self, text: str, where: str) -> TextError:
         piece, start = self._unknown(text)[0]
         character = f"{piece[0]!r} (U+{ord(piece[0]):04X} {unicodedata.name(piece[0], 'without a name')})"
-        named = f"word {piece!r}" if self.settings.kind == "words" else f"character {character}"
+        piece_text = f"word {piece!r}" if self.settings.kind == "words" else f"character {character}"
         return TextError(
-            f"the {named} is not in the vocabulary",
+            f"the {piece_text} is not in the vocabulary",
             where=location(where, original_column(text, start, self.settings)),
             got=repr(text if len(text) <= 60 else text[:60] + "…"),
             hint="remove it, or train with a vocabulary that contains it or <unk> (the setting 'unknown')",
@@ -327,9 +327,9 @@ def _check_pieces(kind: TokenKind, pieces: list[str], learned: Learned) -> None:
     library()
     if MARK not in pieces:
         raise UsageError(f"the piece {MARK!r}, which represents a space, is missing")
-    known, merges = {*pieces, ""}, learned.get("merges", ())
+    known_pieces, merges = {*pieces, ""}, learned.get("merges", ())
     for left, right in merges:
-        if not (left and right and {left, right, left + right} <= known):
+        if not (left and right and {left, right, left + right} <= known_pieces):
             raise UsageError("a merge has a piece that is not in the vocabulary", got=repr((left, right))[:80])
     if len(set(map(tuple, merges))) < len(merges):
         raise UsageError("a merge is repeated")

@@ -114,8 +114,8 @@ def _special_roles(specials: Mapping[str, int], size: int) -> dict[str, int]:
     for form, at in specials.items():
         role = next((role for role, forms in SPECIALS.items() if form in forms), None)
         if role is None:
-            known = [form for forms in SPECIALS.values() for form in forms]
-            raise UsageError(f"{form!r} is not a special token", hint=nearest(form, known))
+            known_forms = [form for forms in SPECIALS.values() for form in forms]
+            raise UsageError(f"{form!r} is not a special token", hint=nearest(form, known_forms))
         if role in roles:
             raise UsageError(f"two special tokens have the role of {SPECIALS[role][0]}", got=given)
         if not 0 <= at < size:

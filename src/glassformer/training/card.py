@@ -60,10 +60,10 @@ glassformer info model.safetensors
 
 def _overlaps(overlaps: Sequence[Overlap]) -> str:
     """Return the lines of the card on rows to validate and test on whose source was trained on."""
-    named = ((each, f"rows of `{shown(each.table)}`" if each.table else "held-out rows") for each in overlaps)
+    named_overlaps = ((each, f"rows of `{shown(each.table)}`" if each.table else "held-out rows") for each in overlaps)
     return "".join(
         f"| overlap | {each.rows:,} of {each.total:,} {rows} have a source that was trained on |\n"
-        for each, rows in named
+        for each, rows in named_overlaps
     )
 
 

@@ -77,13 +77,13 @@ def _needed_bytes(updater: Updater, largest: NDArray[np.int64]) -> int:
     weights = sum(parameter.numel() for parameter in updater.model.parameters()) * FLOAT * copies
     of_layer = 84 * model.d_model + 4 * model.d_ff + 10 * model.n_heads * length  # bytes per position
     n_layers = (model.n_encoder_layers + model.n_decoder_layers) / 2  # a position is in one of the two stacks
-    kept = n_layers * of_layer
+    of_stack = n_layers * of_layer
     if training.recompute:  # one layer at a time, and the input of each
-        kept = of_layer + n_layers * model.d_model * FLOAT
+        of_stack = of_layer + n_layers * model.d_model * FLOAT
     size = len(updater.model.target_embedding.weight) + length
     logits = 5 * FLOAT * size if model.copy_mechanism else 0  # all at once, in float32; not measured
     precision = resolve_precision(updater.device, training.precision)
-    return weights + int(positions * (kept * (2 / 3 if precision == "bfloat16" else 1) + logits / 2))
+    return weights + int(positions * (of_stack * (2 / 3 if precision == "bfloat16" else 1) + logits / 2))
 
 
 def _measure(updater: Updater, largest: NDArray[np.int64], epoch: list[NDArray[np.int64]]) -> tuple[float, float]:

@@ -307,8 +307,8 @@ class Run:
         position, directory = self.position, self.directory
         best, metrics, calibration, is_done = self._from_first(self._best)
         if metrics.chosen is None or not is_done:
-            kept = self._from_first(lambda: kept_weights(directory))
-            weights, metrics, errors = self.validator.choose(best, metrics, kept, position.step)
+            last_weights = self._from_first(lambda: kept_weights(directory))
+            weights, metrics, errors = self.validator.choose(best, metrics, last_weights, position.step)
             model_file = self.prepared.model_file(weights, Metrics())
             calibration = self._from_first(lambda: calibrate_held_out(self.prepared, model_file, str(self.device)))
             self.output.model(weights, metrics, errors, calibration)

@@ -147,9 +147,9 @@ class Members:
             shutil.rmtree(run.path)
         if not run.recipe.exists():
             changes = {"training": {"seed": seed}, "data": {"split_seed": settings.split_seed}}
-            own = Settings(**merge(settings.model_dump(), changes))
+            member_settings = Settings(**merge(settings.model_dump(), changes))
             run.path.mkdir(parents=True, exist_ok=True)
-            write_text(run.recipe, recipe_of(own, self._output.init, self._output.reasons))
+            write_text(run.recipe, recipe_of(member_settings, self._output.init, self._output.reasons))
         self._n_read[seed] = run.history.read_bytes().rfind(b"\n") + 1 if run.history.exists() else 0
         self._processes[seed] = subprocess.Popen(
             [sys.executable, "-c", COMMAND, *self._words, "--out", str(run.path)],

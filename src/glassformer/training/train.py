@@ -40,8 +40,8 @@ def train(
     if settings is not None and overrides:
         raise UsageError("settings are complete already", got="overrides too", hint="give settings or overrides")
     find_device(device)
-    chosen = settings if settings is not None else overrides
+    user_settings = settings if settings is not None else overrides
     planned = plan(
-        pairs, out, overrides=chosen, valid=valid, init=init, members=members, resume=resume, overwrite=overwrite
+        pairs, out, overrides=user_settings, valid=valid, init=init, members=members, resume=resume, overwrite=overwrite
     )
     return Members(planned, pairs, valid, device, resume=resume) if members > 1 else Run(planned, device)

@@ -197,8 +197,8 @@ def share(rows: Rows, rank: int, count: int) -> tuple[Rows, float]:
     It is 0 for a row of another that stands in for none: every process must compute something, because the others wait
     for it.
     """
-    own = rows[rank::count]
-    return (own, 1.0) if len(own) else (rows[:1], 0.0)
+    own_rows = rows[rank::count]
+    return (own_rows, 1.0) if len(own_rows) else (rows[:1], 0.0)
 
 
 def objective_of(model: Transformer, settings: Settings, device: torch.device) -> Objective:

@@ -56,7 +56,7 @@ class Measurement:
     def wrong(self) -> tuple[Sample, ...]:
         """The first wrong answers."""
         first = self.errors.get("examples", [])[:N_SAMPLES]
-        return tuple(Sample(one["source"], one["target"], one["answer"]) for one in first)
+        return tuple(Sample(example["source"], example["target"], example["answer"]) for example in first)
 
 
 @dataclass(frozen=True)

@@ -105,13 +105,13 @@ def _check_path(keys: Sequence[str], value: str | None = None) -> None:
         raise SettingsError(f"{quoted(name)} is not a single setting", hint=nearest(name, near))
     word, section = keys[-1].strip(": "), f"{name.rpartition('.')[0]}."
     close = get_close_matches(word, [full.rpartition(".")[2] for full in settings], n=1)
-    found = next(filter(None, map(settings_called, (word, *close))), [])
-    found = [full for full in found if full.startswith(section)] or found
+    full_names = next(filter(None, map(settings_called, (word, *close))), [])
+    full_names = [full for full in full_names if full.startswith(section)] or full_names
     hint = "glassformer settings WORD, with a word of its name or of what it does"
-    if found and value is not None:
-        hint = set_options(found, word, value)
-    elif found:
-        hint = f"did you mean {' or '.join(map(repr, found))}?"
+    if full_names and value is not None:
+        hint = set_options(full_names, word, value)
+    elif full_names:
+        hint = f"did you mean {' or '.join(map(repr, full_names))}?"
     raise SettingsError(f"there is no setting {quoted(name)}", hint=hint)
 
 

@@ -67,8 +67,8 @@ def import_marian(folder: str | Path) -> ModelFile:
 
 def _name_of(folder: Path) -> str:
     """Return the name of a folder, or of the repository and its commit where it is in the cache of the hub."""
-    if folder.parent.name == "snapshots" and (kept := folder.parent.parent.name).startswith("models--"):
-        return f"{kept.removeprefix('models--').replace('--', '/')}@{folder.name}"
+    if folder.parent.name == "snapshots" and (cache_name := folder.parent.parent.name).startswith("models--"):
+        return f"{cache_name.removeprefix('models--').replace('--', '/')}@{folder.name}"
     return folder.name
 
 
