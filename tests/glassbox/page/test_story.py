@@ -653,6 +653,10 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     assert strokes.count("l") == n_steps * (n_steps - 1) // 2
     rows = window.all(".story .heatmap .label[text-anchor='end']", "each.textContent")
     assert [text.split(":")[0] for text in rows] == [str(step) for step in range(n_steps)]
+    window.page.set_viewport_size({"width": 390, "height": 844})  # one paragraph, the picture, the other words
+    order = (".story h2", ".story-words p", ".story .story-card", ".story-words p + p", ".story .heatmap-box", ".proof")
+    tops = [window.page.locator(part).first.bounding_box()["y"] for part in order]
+    assert tops == sorted(tops)
     window.page.set_viewport_size({"width": 1440, "height": 900})
     beside = [window.page.locator(part).first.bounding_box() for part in (".story-words", ".story .story-card")]
     assert beside[0]["x"] + beside[0]["width"] <= beside[1]["x"]
