@@ -83,6 +83,7 @@ def test_what_training_cannot_take_is_refused_before_anything_is_written(tmp_pat
         ("translate {run} 1969-07-20 --column iso", 1, "without --column, this text is translated\n"),
         ("train {table} r2", 2, "unexpected argument 'r2'\n  next: --out r2\n"),
         ("split {table} parts", 2, "  next: --out parts\n"),
+        ("explain {run} x --out page.html", 2, "there is no option --out\n  next: --html FILE\n"),
         ("translate {run} x num_beams=4", 2, "  next: --set decoding.num_beams=4\n"),
         ("translate {run}s x", 1, "did you mean {run}?"),
         ("train", 2, "Missing argument 'TABLE'"),

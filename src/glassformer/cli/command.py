@@ -141,6 +141,9 @@ class Command(TyperCommand):
                 raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
         if self.name == "train":
             self._check_settings(args)
+        outputs = [OUTPUTS[each.name] for each in self.params if each.name in OUTPUTS]
+        if outputs and "--out" not in outputs and "--out" in {word.partition("=")[0] for word in args}:
+            raise UsageError("there is no option --out", hint=" or ".join(f"{option} FILE" for option in outputs))
         values, extra, given = self.make_parser(ctx).parse_args(list(args))
         if not values.get("help"):
             self._check_order(args, values)
