@@ -265,7 +265,7 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     window.page.keyboard.press("Enter")
     assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
     assert window.all(".band.open", "each.dataset.band") == ["encoder.0.feed_forward"]
-    window.page.wait_for_selector(".figure1[style*='--top']")
+    window.page.wait_for_selector(".figure1[style*='--card-top']")
     card_box, band_box = (window.page.locator(place).bounding_box() for place in (".opened", ".band.open rect"))
     assert card_box["y"] > band_box["y"] + band_box["height"] or card_box["y"] + card_box["height"] < band_box["y"]
     opacities = window.all(
@@ -276,6 +276,16 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     assert [opacity == 0 for opacity in opacities] == [abs(number) < 0.005 * abs(activated).max() for number in shown]
     window.press("close-band")
     assert window.run("return document.activeElement.dataset.key") == "band-encoder.0.feed_forward"
+
+
+@pytest.mark.parametrize("width", [1024, 1440, 1920])
+def test_an_open_number_stands_beside_the_story(window: Any, trace: Trace, width: int) -> None:
+    window.page.set_viewport_size({"width": width, "height": 900})
+    window.open(trace, "story?question=3&cell=decoder.1.cross.scaled@0,0,0")
+    story, number = (window.page.locator(place).bounding_box() for place in (".story", "#inspector"))
+    assert story["x"] + story["width"] <= number["x"]
+    assert number["x"] + number["width"] <= width < 2.2 * story["width"]
+    assert abs(number["y"] - story["y"]) < 40
 
 
 def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised: Trace) -> None:

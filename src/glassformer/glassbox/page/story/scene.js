@@ -40,6 +40,11 @@ class Scene {
     for (const [name, act] of Object.entries(pressed((event) => press(this.app, event)))) element.addEventListener(name, act);
     this.element.querySelector('.paper')?.remove();
     this.element.firstChild.after(element);
+    this.markOpen();
+  }
+
+  markOpen() {
+    for (const band of this.element.querySelectorAll('.band')) band.classList.toggle('open', band.dataset.band === this.part);
   }
 
   figureOf(layout) {
@@ -85,7 +90,8 @@ class Scene {
   opened(part) {
     const { app, element, layout, trace } = this;
     element.querySelector('.opened')?.remove();
-    for (const band of element.querySelectorAll('.band')) band.classList.toggle('open', band.dataset.band === part);
+    this.part = part;
+    this.markOpen();
     const isOpen = part !== null && stagesOf(trace, part.split('.')[0]).some((stage) => stage.part === part);
     element.classList.toggle('is-open', isOpen);
     if (!isOpen) return element;
@@ -151,9 +157,10 @@ function saidIn(trace, row) {
 /** Move the card of an opened band to where it does not cover the band, if there is room. */
 function besideBand(figure) {
   const [whole, band, card] = [figure, figure.querySelector('.band.open rect'), figure.querySelector('.opened')].map((each) => each?.getBoundingClientRect());
-  if (!card) return;
+  if (!card || !band) return;
   const [above, below] = [band.top - whole.top - card.height - GAP, band.bottom - whole.top + GAP];
-  figure.style.setProperty('--top', `${below + card.height < whole.height ? below : Math.max(GAP, above)}px`);
+  const top = below + card.height < whole.height ? below : Math.max(GAP, above);
+  figure.style.setProperty('--card-top', `${(top * figure.offsetHeight) / whole.height}px`); // the page may be zoomed
 }
 
 /** What the figure is: the columns of the model, and the text. */

@@ -70,7 +70,7 @@ export function attentionPicture(app, part, head, row) {
       'g.key',
       { class: key === indexOfLargest(numbers) ? 'most' : '' },
       BAR ? text(14, y + 13, String(key)) : null,
-      text(K - 12, y + 13, cut(names[key], BAR ? 10 : 4), 'end', { class: 'token' }),
+      text(K - 12, y + 13, cut(names[key], BAR ? 9 : 4), 'end', { class: 'token' }),
       strip(rowOf(keys, key), K, y, width, 'k', { scale: scaleOf(keys), ...open('keys', key, 0) }),
       score(SCORE, shortDigits(scores[key]), 'end', time, open('scaled', row, key)),
       svg('rect.bar.grows', { x: WEIGHT, y: y + 2, width: Math.max(1, BAR * weight), height: 12, style: later(WEIGHS) }),

@@ -19,20 +19,15 @@ export function overview({ app, name, x }, first, go) {
     width: '100%',
     height: Math.min(Math.max(rows * ROW, MIN_HEIGHT), MAX_HEIGHT),
     role: 'img',
-    'aria-label':
-      `overview of ${tensorTitle(app.trace, name)}: ${rows} rows, ${columns} columns; ` +
-      'the frame marks the part in the table below',
+    'aria-label': `overview of ${tensorTitle(app.trace, name)}: ${rows} rows, ${columns} columns; the frame marks the part in the table below`,
   });
-  const frame = el('i.frame');
-  const words = el('small');
+  const [frame, words] = [el('i.frame'), el('small')];
   const map = el('div.map', picture, frame);
   let shown = first;
   const follow = (event) => {
     const box = map.getBoundingClientRect();
-    go(
-      Math.round(((event.clientY - box.top) / box.height) * rows - shown.height / 2),
-      Math.round(((event.clientX - box.left) / box.width) * columns - shown.width / 2),
-    );
+    const [down, across] = [(event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width];
+    go(Math.round(down * rows - shown.height / 2), Math.round(across * columns - shown.width / 2));
   };
   map.addEventListener('pointerdown', (event) => {
     map.setPointerCapture(event.pointerId);
@@ -43,9 +38,8 @@ export function overview({ app, name, x }, first, go) {
     shown = next;
     for (const [side, whole] of Object.entries({ left: columns, top: rows, width: columns, height: rows }))
       frame.style.setProperty(`--${side}`, `${(shown[side] / whole) * 100}%`);
-    words.textContent =
-      `${grouped(rows)} × ${grouped(columns)}; the table shows rows ` +
-      `${shown.top}–${shown.top + shown.height - 1}, columns ${shown.left}–${shown.left + shown.width - 1}. Drag the frame, or use the arrow keys in the table.`;
+    const [down, across] = [`${shown.top}–${shown.top + shown.height - 1}`, `${shown.left}–${shown.left + shown.width - 1}`];
+    words.textContent = `${grouped(rows)} × ${grouped(columns)}; the table shows rows ${down}, columns ${across}. Drag the frame, or use the arrow keys in the table.`;
   };
   return { element: el('div.overview', map, words), show };
 }
