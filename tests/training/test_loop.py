@@ -187,14 +187,14 @@ def test_wsd_decays_after_a_validation_without_a_gain_where_every_answer_was_rig
     assert (decaying.step, decaying.reason) == ((8, right) if patience else (13, all_steps))
 
 
-def test_the_averages_of_wsd_follow_the_weights_over_a_tenth_of_the_steps_until_the_decay(tmp_path):
+def test_the_averages_of_wsd_follow_the_weights_over_a_quarter_of_the_steps_until_the_decay(tmp_path):
     updater = start(tmp_path, training={"steps": 30, "schedule": "wsd"}).updater
     means: list[torch.Tensor] = []
     for batches in islice(updater.batches(), 30):
         updater.update(batches)
         weights, step = [weight.detach().clone() for weight in updater.model.parameters()], updater.position.step
         means = [
-            mean + (weight - mean) / max(1, step / 10) for mean, weight in zip(means or weights, weights, strict=True)
+            mean + (weight - mean) / max(1, step / 4) for mean, weight in zip(means or weights, weights, strict=True)
         ]
         with updater.averaged_weights():
             torch.testing.assert_close(list(updater.model.parameters()), means, atol=1e-6, rtol=1e-5)

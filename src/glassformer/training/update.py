@@ -29,7 +29,7 @@ from glassformer.training.objective import Objective
 from glassformer.training.recovery import smaller_limit, split_rows
 from glassformer.training.schedule import learning_rate
 
-AVERAGED = 0.1  # fraction of the steps so far, over which the weights are averaged
+AVERAGED = 0.25  # fraction of the steps so far, over which the weights are averaged
 
 
 class Update(NamedTuple):
@@ -138,7 +138,7 @@ class Updater:
         return self.settings.training.schedule == "wsd" and self.position.decay is None
 
     def _average(self) -> None:
-        """Let the averages follow the weights, over a tenth of the steps so far (Karras et al. 2024).
+        """Let the averages follow the weights, over a quarter of the steps so far (Karras et al. 2024).
 
         They are next to the means of Adam in the state of the optimizer, which a checkpoint has.
         """
