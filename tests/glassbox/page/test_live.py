@@ -33,7 +33,7 @@ def live(request: Any, case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Served, "weights_fit", getattr(request, "param", True))
     listening = listen("127.0.0.1", 0)
     served = load_models({"model": path, "other": path}, example="abc")
-    connection: Any = partial(Connection, served[0].limits.connections)  # which tells the worker that a client left
+    connection: Any = partial(Connection, served[0].limits)  # which tells the worker that a client left
     server = uvicorn.Server(uvicorn.Config(create_app(*served), http=connection, loop="asyncio", log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
