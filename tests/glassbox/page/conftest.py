@@ -109,6 +109,12 @@ class Window:
         self.page.evaluate("new Promise((resolve) => setTimeout(resolve))")  # after the event of a new address
         self.page.wait_for_selector("body[data-checked='true']")
 
+    @property
+    def address(self) -> str:
+        """What is behind the "#" and the sign itself, once it is written."""
+        self.run("dispatchEvent(new Event('pagehide'))")  # now, and not a moment later
+        return str(self.run("return location.hash"))
+
     def panel(self, name: str) -> None:
         """Open a panel; of attention all rows."""
         self.page.evaluate(OPEN, name)

@@ -16,13 +16,6 @@ pytestmark = pytest.mark.browser
 CELL = "decoder.1.cross.scores"
 
 
-def address(window: Any) -> str:
-    """The address, once it is written."""
-    window.run("dispatchEvent(new Event('pagehide'))")  # now, and not a moment later
-    hash_: str = window.run("return location.hash")
-    return hash_
-
-
 def pressed(window: Any, key: str) -> bool:
     return bool(window.page.get_attribute(f"[data-key='{key}']", "aria-pressed") == "true")
 
@@ -39,7 +32,7 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: A
     window.press("toggle-positions off")
     window.settle()
     window.panel("attention")
-    shared = address(window)
+    shared = window.address
     assert f"cell={CELL}%401%2C2%2C3" in shared
     assert "edit=positions+off" in shared
     window.page.goto("about:blank")
@@ -51,10 +44,10 @@ def test_an_address_opens_the_same_panel_row_head_cell_depth_and_edits(window: A
     assert window.page.get_attribute("[data-key='row-2']", "aria-current") == "step"
     assert window.all("td[aria-selected]", "each.dataset.cell") == ["1,2,3"]
     assert window.page.locator(".edited .pill").count() == 1
-    assert address(window) == shared
+    assert window.address == shared
     window.page.reload()
     window.settle()
-    assert address(window) == shared
+    assert window.address == shared
 
 
 @pytest.mark.medium
@@ -147,7 +140,7 @@ def test_copy_link_copies_the_address(window: Any, trace: Trace) -> None:
     window.press("copy-link")
     window.page.wait_for_selector(".copied:has-text('copied')")
     copied = window.run("return navigator.clipboard.readText()")
-    assert copied == window.report + address(window)
+    assert copied == window.report + window.address
     assert "row=3" in copied
 
 

@@ -110,7 +110,7 @@ def test_the_page_says_what_it_computes_keeps_the_old_answer_and_stops(
     assert window.all("#header, #main", "getComputedStyle(each).opacity") == ["1", "1"]
     assert window.page.locator("#result > *").count() == 0
     assert window.page.input_value("[name=text]") == "abcde"
-    address = window.run("return location.hash")
+    address = window.address
     window.run("location.hash = '#search?text=gab'")
     window.press("stop")
     window.page.wait_for_selector("#result:has-text('the computation was stopped')")
