@@ -190,6 +190,13 @@ def test_a_beam_is_ranked_by_the_models_penalty(norm: str, tmp_path: Path) -> No
     assert sum(one.text != other.text for one, other in zip(expected, greedy, strict=True)) > 3
 
 
+def test_an_answer_of_a_beam_ends_with_its_first_end(tmp_path: Path) -> None:
+    model_file = untrained(decoding=LENGTHS | {"num_beams": 3})
+    answers = FORMAT.answer(exported(model_file, tmp_path), drawn_texts(), 3)
+    assert len({len(answer.ids) for answer in answers if answer.finished}) > 1
+    assert all(model_file.target_tokenizer.vocabulary.eos_id not in answer.ids for answer in answers)
+
+
 # --- The folder ---
 
 
