@@ -71,6 +71,13 @@ def surprised(case: Any) -> Trace:
     raise AssertionError("no text of the model has a change")
 
 
+def boxes_of(window: Any, selectors: tuple[str, ...]) -> list[list[float]]:
+    """Top, left, bottom and right of the first element of each selector, at one time."""
+    places = "['top', 'left', 'bottom', 'right'].map((side) => box[side])"
+    boxes = f".map((each) => document.querySelector(each).getBoundingClientRect()).map((box) => {places})"
+    return list(window.run(f"return {json.dumps(list(selectors))}{boxes}"))
+
+
 @pytest.mark.medium
 def test_next_back_and_the_arrow_keys_go_through_all_questions(window: Any, trace: Trace) -> None:
     window.open(trace, "story")
@@ -266,8 +273,8 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
     assert "10 numbers" in window.text("[data-opened='encoder.0.feed_forward']")
     assert window.all(".band.open", "each.dataset.band") == ["encoder.0.feed_forward"]
     window.page.wait_for_selector(".figure1[style*='--card-top']")
-    card_box, band_box = (window.page.locator(place).bounding_box() for place in (".opened", ".band.open rect"))
-    assert card_box["y"] > band_box["y"] + band_box["height"] or card_box["y"] + card_box["height"] < band_box["y"]
+    (card_top, _, card_bottom, _), (band_top, _, band_bottom, _) = boxes_of(window, (".opened", ".band.open rect"))
+    assert card_top > band_bottom or card_bottom < band_top
     opacities = window.all(
         "[data-opened] g.at:nth-of-type(3) rect:not(.border)", "Number(each.getAttribute('fill-opacity'))"
     )
@@ -282,10 +289,10 @@ def test_a_band_opens_in_place_down_to_the_products_of_one_number(window: Any, t
 def test_an_open_number_stands_beside_the_story(window: Any, trace: Trace, width: int) -> None:
     window.page.set_viewport_size({"width": width, "height": 900})
     window.open(trace, "story?question=3&cell=decoder.1.cross.scaled@0,0,0")
-    story, number = (window.page.locator(place).bounding_box() for place in (".story", "#inspector"))
-    assert story["x"] + story["width"] <= number["x"]
-    assert number["x"] + number["width"] <= width < 2.2 * story["width"]
-    assert abs(number["y"] - story["y"]) < 40
+    (story_top, left, _, right), (number_top, number_left, _, number_right) = boxes_of(window, (".story", "#inspector"))
+    assert right <= number_left
+    assert number_right <= width < 2.2 * (right - left)
+    assert abs(number_top - story_top) < 40
 
 
 def test_the_figure_is_saved_as_a_moving_svg_and_as_a_png(window: Any, surprised: Trace) -> None:
@@ -665,12 +672,14 @@ def test_the_screens_of_the_lecture_have_the_numbers_of_this_text(window: Any, c
     assert [text.split(":")[0] for text in rows] == [str(step) for step in range(n_steps)]
     window.page.set_viewport_size({"width": 390, "height": 844})  # one paragraph, the picture, the other words
     order = (".story h2", ".story-words p", ".story .story-card", ".story-words p + p", ".story .heatmap-box", ".proof")
-    tops = [window.page.locator(part).first.bounding_box()["y"] for part in order]
+    tops = [top for top, *_ in boxes_of(window, order)]
     assert tops == sorted(tops)
     window.page.set_viewport_size({"width": 1440, "height": 900})
-    beside = [window.page.locator(part).first.bounding_box() for part in (".story-words", ".story .story-card")]
-    assert beside[0]["x"] + beside[0]["width"] <= beside[1]["x"]
-    assert abs(beside[0]["y"] - beside[1]["y"]) < 30
+    (words_top, _, _, words_right), (card_top, card_left, _, _) = boxes_of(
+        window, (".story-words", ".story .story-card")
+    )
+    assert words_right <= card_left
+    assert abs(words_top - card_top) < 30
     window.press("question-4")
     labels = window.all(".story .heatmap .label[text-anchor='end']", "each.textContent")
     assert labels
