@@ -94,10 +94,9 @@ def _beams(tokenizer: Any, model: Any, texts: list[SourceLike], num_beams: int) 
         outputs = model.generate(**sources, num_beams=num_beams, num_return_sequences=num_beams, **beam)
         repeated = {name: array.repeat_interleave(num_beams, dim=0) for name, array in sources.items()}
         logits = model(**repeated, decoder_input_ids=outputs[:, :-1], use_cache=False).logits.float()
-        is_end, pad = outputs[:, 1:] == config.eos_token_id, config.pad_token_id
-        targets = outputs[:, 1:].masked_fill(
-            is_end.cumsum(dim=1) > is_end, pad
-        )  # with pad 0, `generate` fills with <eos>
+        targets, pad = outputs[:, 1:], config.pad_token_id
+        is_end = targets == config.eos_token_id
+        targets = targets.masked_fill(is_end.cumsum(dim=1) > is_end, pad)  # if pad is 0, beams are filled with <eos>
         losses = torch.nn.functional.cross_entropy(logits.mT, targets, ignore_index=pad, reduction="none").sum(dim=1)
     answers = []
     for row, loss in zip(targets.tolist(), losses.tolist(), strict=True):

@@ -111,7 +111,7 @@ class Window:
 
     @property
     def address(self) -> str:
-        """What is behind the "#" and the sign itself, once it is written."""
+        """The address from the "#" on, once it is written."""
         self.run("dispatchEvent(new Event('pagehide'))")  # now, and not a moment later
         return str(self.run("return location.hash"))
 

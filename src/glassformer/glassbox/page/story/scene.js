@@ -44,7 +44,7 @@ class Scene {
   }
 
   markOpen() {
-    for (const band of this.element.querySelectorAll('.band')) band.classList.toggle('open', band.dataset.band === this.part);
+    for (const band of this.element.querySelectorAll('.band')) band.classList.toggle('open', band.dataset.band === this.app.state.band);
   }
 
   figureOf(layout) {
@@ -90,7 +90,6 @@ class Scene {
   opened(part) {
     const { app, element, layout, trace } = this;
     element.querySelector('.opened')?.remove();
-    this.part = part;
     this.markOpen();
     const isOpen = part !== null && stagesOf(trace, part.split('.')[0]).some((stage) => stage.part === part);
     element.classList.toggle('is-open', isOpen);
