@@ -90,12 +90,12 @@ def make_marian(settings: ModelSettings, vocabulary: Vocabulary) -> Any:
 
 
 class PeerTrainer(ABC):
-    """Fused AdamW on the batches of a task."""
+    """Fused AdamW on the batches of a task, on a device."""
 
-    def __init__(self, task: Task, precision: str) -> None:
+    def __init__(self, task: Task, precision: str, device: torch.device) -> None:
         torch.manual_seed(1)
-        self.task, self.precision = task, precision
-        self.model = self.make().train()
+        self.task, self.precision, self.device = task, precision, device
+        self.model = self.make().train().to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
 
     @abstractmethod
@@ -107,8 +107,8 @@ class PeerTrainer(ABC):
         """Of the token after each that is given."""
 
     def update(self, rows: Rows) -> None:
-        source, padding, given, targets = load_batch(self.task, rows)
-        with autocast(torch.device("cpu"), self.precision):
+        source, padding, given, targets = (part.to(self.device) for part in load_batch(self.task, rows))
+        with autocast(self.device, self.precision):
             logits = self.logits(source, padding, given).flatten(0, 1)
             loss = F.cross_entropy(logits, targets.flatten(), label_smoothing=self.task.label_smoothing)
         loss.backward()  # type: ignore[no-untyped-call]

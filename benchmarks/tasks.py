@@ -2,6 +2,8 @@
 
     D     10,000 dates, characters; d_model 256, d_ff 1024, 4 heads, 3+3 layers; 256 pairs a batch
     M     drawn ids, 13 ± 6 a side, joint vocabulary 10,000; d_model 128, d_ff 256, 4 heads, 4+4 layers; 4,096 tokens
+    base  drawn ids, 27 ± 12 a side, joint vocabulary 37,000; the paper's base model and batch: 25,000 tokens a side
+    big   the same with the paper's big model
 
 Attention has biases and dropout, and the feed-forward has dropout inside, because that is what the peers' layers do;
 so all of them compute the same function. Rows of like length share a batch, which spares everybody the padding.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -125,4 +128,22 @@ def task_m() -> Task:
     return Task(prepare(as_table(draw_pairs(20_000, 10_000, 13, 6)), settings), pairs_a_batch=None)
 
 
-TASKS: dict[str, Callable[[], Task]] = {"D": task_d, "M": task_m}
+def task_of_paper(d_model: int, dropout: float) -> Task:
+    """Table 3, base and big."""
+    shape = {
+        "d_model": d_model,
+        "d_ff": 4 * d_model,
+        "n_heads": d_model // 64,
+        "n_encoder_layers": 6,
+        "n_decoder_layers": 6,
+    }
+    settings = settings_of("words", shape, dropout, label_smoothing=0.1, batch_tokens=25_000)
+    return Task(prepare(as_table(draw_pairs(60_000, 37_000, 27, 12)), settings), pairs_a_batch=None)
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "D": task_d,
+    "M": task_m,
+    "base": partial(task_of_paper, 512, 0.1),
+    "big": partial(task_of_paper, 1024, 0.3),
+}

@@ -53,13 +53,13 @@ def test_a_peer_has_the_trained_parameters_of_our_model(peer: str) -> None:
 
 def test_the_table_of_training_compares_round_by_round_and_says_who_is_absent() -> None:
     def record(*seconds: float) -> Record:
-        return Record(turns=[{"pairs": 600 / s, "tokens": 900 / s} for s in seconds])
+        return Record(turns=[{"pairs/s": 600 / s, "target tokens/s": 900 / s, "ms a step": s} for s in seconds])
 
     records = {"a": Record(absent="emulates"), "b": record(2, 4), "c": record(6, 20)}
     assert table_of(records).splitlines()[2:] == [
-        "| a | emulates |  |  |",
-        "| b | 225 [150, 300] | 338 [225, 450] | 1 |",
-        "| c | 65 [30, 100] | 98 [45, 150] | 4.00 [3.00, 5.00] |",
+        "| a | emulates |  |  |  |",
+        "| b | 225 [150, 300] | 338 [225, 450] | 3.0 [2.0, 4.0] | 1 |",
+        "| c | 65 [30, 100] | 98 [45, 150] | 13.0 [6.0, 20.0] | 4.00 [3.00, 5.00] |",
     ]
 
 

@@ -78,7 +78,7 @@ def avoid_cudnn(device: torch.device) -> None:
     """Let PyTorch not compute attention on a GPU by cuDNN, in this process.
 
     It prefers cuDNN in bfloat16 on some GPUs, which prepares each new shape for tens of milliseconds. Most batches have
-    one: a step of training took 369 ms in place of 20 (docs/performance.md).
+    one: a step of training took 369 ms in place of 20 (docs/tried.md).
     """
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
