@@ -30,6 +30,8 @@ def test_an_option_given_twice_is_an_error_that_names_it(call, words, option, co
         ["settings", "--json", "--", "ascii68"],
         ["train", "--out", "r", "--out", "s", "--help"],
         ["train", "--out", "r", "--out", "s", "-h"],
+        ["train", "--steps", "3", "--set", "a", "--out", "r", "--help"],
+        ["explain", "--out", "page.html", "--help"],
     ],
 )
 def test_a_flag_can_be_given_twice_and_help_is_always_given(call, words):
@@ -40,6 +42,7 @@ def test_a_flag_can_be_given_twice_and_help_is_always_given(call, words):
 
 def test_a_value_can_look_like_an_option_and_an_option_of_several_values_is_repeatable(call, run):
     assert call("tokens", run, "--side", "source", "--", "--side").code == 0
+    assert "Usage" not in call("tokens", run, "--", "--help").out
     edits = ("--edit", "no such edit", "--edit", "nor this one")
     assert "takes one value" not in call("explain", run, "1845-01-05", *edits).err
 

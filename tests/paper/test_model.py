@@ -20,7 +20,6 @@ from glassformer.inference.engines.torch_cached import TorchInference
 from glassformer.paper import copying, model as model_module, reference
 from glassformer.paper.model import (
     MultiHeadAttention,
-    Padded,
     Transformer,
     attention,
     sinusoids,
@@ -199,15 +198,6 @@ def test_a_query_that_sees_nothing_yields_zeros_and_finite_gradients(dtype: torc
     assert output[0, :, 0].all()
     output.float().square().sum().backward()
     assert all(each.grad is not None and each.grad.isfinite().all() for each in (q, k, v))
-
-
-def test_memory_may_have_another_width() -> None:
-    layer = MultiHeadAttention(shape(), d_memory=24)
-    randomise(layer)
-    x, memory = draw(1, 1, 3, 16), draw(2, 1, 5, 24)
-    weights = {f"a.{name}": value.detach().numpy() for name, value in layer.named_parameters()}
-    expected = reference.multi_head_attention(weights, "a", x[0].double().numpy(), memory[0].numpy(), None, shape())
-    close(layer(x, memory, Padded(torch.ones(1, 1, 5, dtype=torch.bool)))[0], expected)
 
 
 # Norm, positions and embeddings

@@ -61,8 +61,8 @@ def test_attention_gives_the_golden_weights_and_output() -> None:
 
 def test_multi_head_attention_is_the_sum_over_heads_of_the_papers_formula() -> None:
     model = ModelSettings(d_model=16, n_heads=3, d_k=5, d_v=7)
-    x, memory = normal(0, 4, 16), normal(1, 6, 10)
-    shapes = {"w_q": (15, 16), "w_k": (15, 10), "w_v": (21, 10), "w_o": (16, 21)}
+    x, memory = normal(0, 4, 16), normal(1, 6, 16)
+    shapes = {"w_q": (15, 16), "w_k": (15, 16), "w_v": (21, 16), "w_o": (16, 21)}
     weights = {f"a.{name}.weight": normal(i, *shape) for i, (name, shape) in enumerate(shapes.items())}
     w_q, w_k, w_v, w_o = weights.values()
     expected = np.zeros((4, 16))

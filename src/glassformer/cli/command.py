@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -132,7 +132,9 @@ class Command(TyperCommand):
         return usage_of(self.get_params(ctx))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its click is private
-        """Raises UsageError, with the option, unless help is requested."""
+        """Raises UsageError, with the option, unless help is requested: that is given, whatever is next to it."""
+        if not set(ctx.help_option_names).isdisjoint(takewhile("--".__ne__, args)):
+            return super().parse_args(ctx, ctx.help_option_names[:1])
         for word, assignment, value in zip(args, args[1:], [*args[2:], "-"], strict=False):
             if word == "--set" and "=" not in assignment:
                 key, own_value = re.split(r"[:\s]+", f"{assignment} ", maxsplit=1)  # KEY, KEY: VALUE or KEY VALUE
@@ -145,11 +147,10 @@ class Command(TyperCommand):
         if outputs and "--out" not in outputs and "--out" in {word.partition("=")[0] for word in args}:
             raise UsageError("there is no option --out", hint=" or ".join(f"{option} FILE" for option in outputs))
         values, extra, given = self.make_parser(ctx).parse_args(list(args))
-        if not values.get("help"):
-            self._check_order(args, values)
-            self._check_extra(extra, values)
+        self._check_order(args, values)
+        self._check_extra(extra, values)
         for option, count in Counter(given).items():
-            if count == 1 or values.get("help") or not isinstance(option, TyperOption) or option.multiple:
+            if count == 1 or not isinstance(option, TyperOption) or option.multiple:
                 continue
             if not option.is_flag or option.secondary_opts:
                 names = " / ".join([*option.opts, *option.secondary_opts])
@@ -196,7 +197,7 @@ class Command(TyperCommand):
         known_options = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for word, following in zip(args, [*args[1:], "-"], strict=False):
             option, has_value, value = word.partition("=")
-            if not option.startswith("--") or option in known_options or option == "--help":
+            if not option.startswith("--") or option in known_options:
                 continue
             from glassformer.planning.recipes.overrides import set_options, settings_called
 

@@ -71,23 +71,20 @@ class Visibility(Protocol):
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2: Concat(head_1, …, head_h) W_O, head_i = attention(x W_Q_i, memory W_K_i, memory W_V_i).
+    """Section 3.2.2: Concat(head_1, …, head_h) W_O, head_i = attention(x W_Q_i, memory W_K_i, memory W_V_i)."""
 
-    `d_memory` is the width of the memory, which may differ from d_model.
-    """
-
-    def __init__(self, settings: ModelSettings, d_memory: int | None = None) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        d_memory, bias = d_memory or settings.d_model, settings.attention_bias  # Departure: bias
+        bias = settings.attention_bias  # Departure
         self.n_heads = settings.n_heads
         self.w_q = nn.Linear(settings.d_model, settings.n_heads * settings.d_k, bias=bias)
-        self.w_k = nn.Linear(d_memory, settings.n_heads * settings.d_k, bias=bias)
-        self.w_v = nn.Linear(d_memory, settings.n_heads * settings.d_v, bias=bias)
+        self.w_k = nn.Linear(settings.d_model, settings.n_heads * settings.d_k, bias=bias)
+        self.w_v = nn.Linear(settings.d_model, settings.n_heads * settings.d_v, bias=bias)
         self.w_o = nn.Linear(settings.n_heads * settings.d_v, settings.d_model, bias=bias)
         self.dropout = nn.Dropout(settings.attention_dropout)
 
     def forward(
-        self, x: Float[Tensor, "*tokens D"], memory: Float[Tensor, "*memory_tokens d_memory"], seen: Visibility
+        self, x: Float[Tensor, "*tokens D"], memory: Float[Tensor, "*memory_tokens D"], seen: Visibility
     ) -> Float[Tensor, "*tokens D"]:
         """Compute attention of x to a memory; in self-attention that is x."""
         query, key, value = self.w_q(x), self.w_k(memory), self.w_v(memory)

@@ -115,7 +115,7 @@ def multi_head_attention(
     weights: Weights,
     prefix: str,
     x: Float[Array, "T D"],
-    memory: Float[Array, "S d_memory"],
+    memory: Float[Array, "S D"],
     visible: Bool[Array, "#T S"] | None,
     model: ModelSettings,
     note: Note = unnoted,
