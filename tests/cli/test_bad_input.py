@@ -46,6 +46,8 @@ def assert_is_for_people(answer, code: int, *parts: str) -> None:
         (["max_minutes=5"], 2, "unexpected argument 'max_minutes=5'\n  next: --set training.max_minutes=5\n"),
         (["--steps", "100"], 2, "there is no option --steps; it is a setting\n  next: --set training.steps=100\n"),
         (["--drop-out=0.1"], 2, "No such option"),
+        (["--set", "training.steps", "=", "3"], 2, "  next: --set training.steps=VALUE\n"),
+        (["--epochs", "3"], 2, "; it is a setting in another unit\n  next: --set training.steps=VALUE\n"),
         (["--dropout=0.1"], 2, "; it is a setting\n  next: --set model.dropout=0.1\n"),
     ],
 )
@@ -73,6 +75,12 @@ def test_what_training_cannot_take_is_refused_before_anything_is_written(tmp_pat
         ("compare {table} {run}", 2, "glassformer compare {run} B {table}\n"),
         ("compare {table} {run} {run}", 2, "glassformer compare {run} {run} {table}\n"),
         ("explain {table}", 2, "glassformer explain MODEL TEXT\n"),
+        (
+            "explain {run} -ed --beam 2",
+            2,
+            "no option -ed\n  next: as a text: glassformer explain {run} --beam 2 -- -ed\n",
+        ),
+        ("train {run}/recipe.toml {table} --out x", 2, "are one argument: {run}/recipe.toml,{table}\n"),
         ("explain {table} 1969", 2, "glassformer explain MODEL 1969\n"),
         ("info {table}", 1, "this is not a model"),
         ("info {parent}", 1, "did you mean {run}?"),

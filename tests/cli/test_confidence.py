@@ -43,6 +43,19 @@ def full(call, calibrated):
     return [json.loads(line) for line in answer.out.splitlines()]
 
 
+def test_rows_that_were_trained_on_are_left_out_and_counted(call, run, tmp_path, table, table_of):
+    shutil.copytree(run, tmp_path / "run")
+    rows = [row.split(",", 1) for row in table.read_text("utf-8").splitlines()[1:]]
+    more = table_of(tmp_path / "more.csv", [("iso", "english"), *ROWS, *([a, b.strip('"')] for a, b in rows)])
+    answer = call("calibrate", tmp_path / "run", more)
+    assert answer.code == 0, answer.err
+    n_trained = ModelFile.load(run).data.train_rows
+    n_left = len({source for source, _ in [*ROWS, *rows]}) - n_trained
+    assert f"warning: {n_trained} rows of {len(ROWS) + len(rows)} left out: the source was trained on" in answer.err
+    assert f"calibrated on {n_left} held-out sources" in answer.err
+    assert call("calibrate", tmp_path / "run", table).code == 1
+
+
 def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):
     assert "not calibrated" in call("info", run).out
     assert json.loads(call("info", calibrated, "--json").out)["calibration"]["sources"] == len(ROWS)

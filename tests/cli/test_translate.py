@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from glassformer.storage.records import TakenColumn, TakenColumns, TrainingData
 from tests.cli.conftest import DATES
 from tests.untrained import character_model
 
@@ -62,6 +64,23 @@ def test_of_a_table_the_column_of_the_training_is_translated(tmp_path, call, run
     assert answer.code != 0
     assert "there is no column 'iso'" in answer.err
     assert "valid: id, date; --column NAME takes another one" in answer.err
+
+
+def test_of_a_table_without_a_header_the_column_of_a_training_without_one_is_translated(tmp_path, call, table_of):
+    columns = [TakenColumn(position=0), TakenColumn(position=1)]
+    data = TrainingData(columns=TakenColumns(inputs=(columns[1],), target=columns[0], width=2))
+    replace(character_model("0123456789-"), data=data).save(tmp_path / "model.safetensors")
+
+    def translate(name, rows):
+        return call("translate", tmp_path / "model.safetensors", table_of(tmp_path / name, rows))
+
+    one, two = translate("1.csv", [("1-2",)]), translate("2.csv", [("x", "1-2")])
+    assert (one.code, two.code, one.out) == (0, 0, two.out)
+    for rows in ([("x", "1-2", "y")], [("id", "source"), ("x", "1-2")]):
+        answer = translate("other.csv", rows)
+        assert answer.code == 2
+        assert "the table does not have the columns of the training" in answer.err
+        assert "name the column to translate: --column NAME" in answer.err
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv.gz"])

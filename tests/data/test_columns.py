@@ -117,6 +117,19 @@ def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_no
     assert read(tmp_path, written([("id", X), ("target", Y), ("source", X)]), like=headless).pairs == PAIRS
 
 
+@pytest.mark.parametrize("other", [[], [("id", NUMBERS)], [("note", X)]])
+def test_source_and_target_can_be_reversed_by_one_of_them(tmp_path, other):
+    table = written([*other, ("source", Y), ("target", X)])
+    assert read(tmp_path, table, source="target").pairs == PAIRS
+    assert read(tmp_path, table, target="source").pairs == PAIRS
+
+
+def test_a_name_that_is_wrong_beside_a_right_one_is_the_one_that_is_blamed(tmp_path):
+    with pytest.raises(ColumnError, match="there is no column 'Plurall'") as caught:
+        read(tmp_path, written([("Wort", X), ("Plural", Y)]), source="Wort", target="Plurall")
+    assert caught.value.hint == "did you mean 'Plural'? valid: Wort, Plural"
+
+
 @pytest.mark.parametrize("names", [("", "word"), ("Unnamed: 0", "word"), ("id", "source"), ("ID", "Wort")])
 def test_the_numbers_of_rows_are_never_one_of_two_columns_unless_they_have_a_name(tmp_path, names):
     with pytest.raises(ColumnError, match="which of its 2 columns"):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from glassformer import evaluate, explain, translate_stream
+from glassformer.data.splits import TrainedSources
 from glassformer.errors import ModelFileError, TableError, UsageError
 from glassformer.evaluation.calibration import calibrate
 from glassformer.evaluation.reliability import reliability
@@ -108,6 +109,14 @@ def test_too_few_sources_are_an_error_that_says_how_many_are_needed(translator: 
     error = caught.value
     assert (error.where, error.got) == ("few.csv", "2 different sources")
     assert error.expected == f"at least {MIN_SOURCES}, none of which was trained on"
+
+
+def test_sources_that_were_trained_on_are_left_out(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator, "trained_sources", TrainedSources.of(SOURCES[:50]))
+    assert calibrate(translator, [(source, "?") for source in SOURCES]).sources == len(SOURCES) - 50
+    with pytest.raises(TableError) as caught:
+        calibrate(translator, [(source, "?") for source in SOURCES[:149]])
+    assert caught.value.got == "99 different sources and 50 that were trained on"
 
 
 def test_a_search_for_all_of_the_beam_of_the_calibration_has_a_confidence(translator: Translator) -> None:

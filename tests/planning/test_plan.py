@@ -60,8 +60,18 @@ def test_notices_tell_of_the_first_row_leaks_long_rows_and_unknown_tokens(tmp_pa
         overrides={"data.max_target_length": 16, "tokens.target.min_count": 8, "decoding.max_new_tokens": 16},
     )
     notices = {notice.kind: notice for notice in notices_of(planned)}
-    kinds = {"first row", "reading", "also trained on", "audit", "too long", "unknown tokens", "short limit"}
+    kinds = {
+        "first row",
+        "reading",
+        "also trained on",
+        "audit",
+        "few rows",
+        "too long",
+        "unknown tokens",
+        "short limit",
+    }
     assert notices.keys() == kinds
+    assert notices["few rows"].text == "48 rows to train on: a model needs some hundred to learn anything"
     assert notices["short limit"].text == (
         "decoding.max_new_tokens is 16, and the longest target trained on has 16 tokens and <eos>: "
         "longer answers are cut off"
@@ -82,7 +92,7 @@ def test_held_out_rows_that_the_vocabulary_lacks_have_a_notice(tmp_path):
     (text,) = (notice.text for notice in notices_of(planned) if notice.kind == "unknown held-out")
     assert text == (
         "5 of 5 held-out sources have words that are not in the vocabulary (5 of 5), so that validation says little: "
-        "choose tokens.source.kind=characters, or hold out other rows with --valid"
+        "--set tokens.source.kind=characters, or hold out other rows with --valid"
     )
     for given in ({}, {"overrides": words, "valid": rows[:20]}, {"overrides": words | {"data.valid_fraction": 0}}):
         assert "unknown held-out" not in {notice.kind for notice in notices_of(plan(rows, tmp_path / "run", **given))}

@@ -56,6 +56,12 @@ def test_another_setting_cannot_change_and_the_error_says_to_start_anew(stopped,
     assert caught.value.hint == "start a new run from its model, in another folder: --init RUN"
 
 
+def test_fewer_steps_than_were_made_are_refused(stopped):
+    with pytest.raises(UsageError, match="the run has made as many steps") as caught:
+        resumed(stopped, training__steps=2)
+    assert (caught.value.got, caught.value.expected) == ("training.steps = 2", "more than 2")
+
+
 # A finished run
 
 

@@ -461,3 +461,8 @@ def test_a_run_ends_with_a_calibration_where_enough_sources_are_held_out(tmp_pat
     again = list(train(PAIRS, settings(), out=tmp_path / "run", valid=other, resume=True))
     assert again[-1].calibrated == events[-1].calibrated
     assert ModelFile.load(tmp_path / "run").calibration == found
+
+
+def test_held_out_rows_that_were_trained_on_calibrate_nothing(tmp_path):
+    *_, finished = train(PAIRS, settings(), out=tmp_path / "run", valid=[*PAIRS, *dates(99, seed=6)])
+    assert finished.calibrated == 0

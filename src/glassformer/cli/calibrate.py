@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from glassformer.cli import options as opt
 from glassformer.cli.console import Reporter
+from glassformer.errors import counted
 
 
 def calibrate(
@@ -20,7 +21,8 @@ def calibrate(
 
     Confidence is the probability that an answer is right.
 
-    `train` does this at its end, with its held-out rows. Weights and answers stay as they are.
+    `train` does this at its end, with its held-out rows. Weights and answers stay as they are. Rows with a source that
+    was trained on are left out.
 
     Examples:
         glassformer calibrate run more.csv
@@ -38,4 +40,6 @@ def calibrate(
         translator = Translator(model_file, device=device)
         calibration = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations, num_beams=beam)
         replace(model_file, calibration=calibration).save(path)
+        if n_trained := int(translator.trained_sources.contains(pair.source for pair in pairs.pairs).sum()):
+            reporter.warn(f"{counted(n_trained, 'row')} of {len(pairs.pairs):,} left out: the source was trained on")
     reporter.result(calibration.to_dict(), lambda: reporter.success(f"{calibration.summary}; wrote {path}"))

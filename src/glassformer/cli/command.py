@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
-from itertools import chain, takewhile
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -138,7 +138,7 @@ class Command(TyperCommand):
         for word, assignment, value in zip(args, args[1:], [*args[2:], "-"], strict=False):
             if word == "--set" and "=" not in assignment:
                 key, own_value = re.split(r"[:\s]+", f"{assignment} ", maxsplit=1)  # KEY, KEY: VALUE or KEY VALUE
-                value = own_value.strip() or ("VALUE" if value.startswith("-") else value)
+                value = own_value.strip() or ("VALUE" if value.startswith(("-", "=")) else value)
                 write = f"--set {key}={shlex.quote(value)}"
                 raise UsageError(f"cannot read the setting {quoted(assignment)}", expected="KEY=VALUE", hint=write)
         if self.name == "train":
@@ -146,6 +146,7 @@ class Command(TyperCommand):
         outputs = [OUTPUTS[each.name] for each in self.params if each.name in OUTPUTS]
         if outputs and "--out" not in outputs and "--out" in {word.partition("=")[0] for word in args}:
             raise UsageError("there is no option --out", hint=" or ".join(f"{option} FILE" for option in outputs))
+        self._check_hyphen(args)
         values, extra, given = self.make_parser(ctx).parse_args(list(args))
         self._check_order(args, values)
         self._check_extra(extra, values)
@@ -156,6 +157,17 @@ class Command(TyperCommand):
                 names = " / ".join([*option.opts, *option.secondary_opts])
                 raise UsageError(f"the option {names} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
+
+    def _check_hyphen(self, args: Sequence[str]) -> None:
+        """Raise UsageError for a text such as -ed, which is not the value of an option, where one can be given."""
+        if {"TEXT", "TOKEN", "INPUT"}.isdisjoint(str(each.metavar) for each in self.params):
+            return
+        options = {option for parameter in self.params for option in parameter.opts}
+        words = list(takewhile("--".__ne__, args))
+        for before, word in pairwise(["", *words]):
+            if re.match("-[^-]", word) and word[:2] not in options and not before.startswith("--"):
+                hint = shlex.join(("glassformer", str(self.name), *(each for each in args if each != word), "--", word))
+                raise UsageError(f"there is no option {word}", hint=f"as a text: {hint}")
 
     def _check_order(self, args: Sequence[str], values: Mapping[str, Any]) -> None:
         """Raise UsageError where the first argument, a model, is a table, or the last one is the model."""
@@ -181,12 +193,14 @@ class Command(TyperCommand):
     def _check_extra(self, extra: Sequence[str], values: Mapping[str, Any]) -> None:
         """Raise UsageError for an argument too many that is a setting, or the output."""
         needs_out = any(each.name == "out" and each.required for each in self.params)
-        hint = ""
+        hint, files = "", (values.get("table") or "", *extra)
         if extra and "=" in extra[0] and any("--set" in each.opts for each in self.params):
             from glassformer.planning.recipes.overrides import set_options, settings_called
 
             name, _, value = extra[0].partition("=")
             hint = set_options(settings_called(name) or [name], name, value)
+        elif len(extra) == 1 and all(map(os.path.isfile, files)) and not _is_table(files[0]):
+            hint = f"two parallel files are one argument: {','.join(files)}"
         elif extra and needs_out and not values.get("out"):
             hint = f"--out {shlex.quote(extra[0])}"
         if hint:
@@ -204,4 +218,5 @@ class Command(TyperCommand):
             name, value = option.strip("-"), value if has_value else "VALUE" if following.startswith("-") else following
             if full_names := settings_called(name):
                 hint = set_options(full_names, name, value)
-                raise UsageError(f"there is no option {option}; it is a setting", hint=hint)
+                unit = " in another unit" if hint.endswith("=VALUE") and value != "VALUE" else ""
+                raise UsageError(f"there is no option {option}; it is a setting{unit}", hint=hint)

@@ -211,7 +211,7 @@ def stop_gently(stop: Callable[[], None], reporter: Reporter) -> Iterator[None]:
     def on_signal(_number: int, _frame: object) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, before[number])
-        reporter.print("stopping after this step, then saving; press Ctrl-C again to stop at once")
+        reporter.print("stopping after this step; press Ctrl-C again to stop at once")
         stop()
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

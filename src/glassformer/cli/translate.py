@@ -180,6 +180,8 @@ def _open_input(
     from glassformer.data.lines import system_errors
 
     if source == "-":
+        if sys.stdin.isatty():
+            reporter.print("reading lines from the terminal; Ctrl-D ends")
         return _standard_input()
     if may_be_text and _is_text(source):
         reporter.print(f"there is no file {shortened(source)!r}: it is translated as a text")

@@ -145,7 +145,7 @@ class Columns:
         raise ColumnError(
             f"the table does not have the columns of {origin}",
             where=self.table,
-            got=f"{counted(self.source.width, 'column')}{'' if self.names else ' without a header'}: {self._listed()}",
+            got=self._form(),
             expected=f"{' · '.join(column.label for column in columns)}, of {counted(like.width, 'column')}",
             hint="name the columns of this table with --source and --target",
         )
@@ -196,10 +196,13 @@ class Columns:
 
         if both_named := list(matches([("source", "target")])):
             return both_named[0]
-        if source is not None and target is None and "target" in places:
-            return source, self._only_position("target", places)
-        if target is not None and source is None and "source" in places:
-            return self._only_position("source", places), target
+        if None in (source, target) and (given := source if target is None else target) is not None:
+            name = "target" if target is None else "source"
+            if folded(self.names[given]) == name:  # the other way around
+                name = "source" if target is None else "target"
+            if name in places:
+                other = self._only_position(name, places)
+                return (given, other) if target is None else (other, given)
         in_order = ((first, second) for first, second in matches(KIND_PAIRS) if first < second)
         usual = {*matches(ROLE_PAIRS), *in_order}
         return usual.pop() if len(usual) == 1 else None
@@ -277,7 +280,20 @@ class Columns:
         raise ColumnError(f"there is no column {name!r}", where=self.table, hint=nearest(name, self.names))
 
     def position_like(self, column: ColumnName, like: TakenColumns | None) -> int:
-        """Return the position of a column; in a table without a header also by the name of an input of `like`."""
+        """Return the position of a column; in a table without a header also by the name of an input of `like`.
+
+        A number is a position in `like`, which has no header: in a table of another form it could be another column.
+        """
+        if like is not None and isinstance(column, int):
+            if self.names is None and self.source.width in (1, like.width):
+                return column if self.source.width > 1 else 0
+            raise ColumnError(
+                f"the table does not have the columns of {TRAINING}",
+                where=self.table,
+                got=self._form(),
+                expected=f"{counted(like.width, 'column')} without a header",
+                hint="name the column to translate: --column NAME (or a position from 0)",
+            )
         if like is None or not isinstance(column, str) or self.find(column) is not None:
             return self.position(column)
         for taken in like.inputs:
@@ -297,6 +313,10 @@ class Columns:
         return self._taken(position).label
 
     # Messages
+
+    def _form(self) -> str:
+        header = "" if self.names else " without a header"
+        return f"{counted(self.source.width, 'column')}{header}: {self._listed()}"
 
     def _listed(self) -> str:
         return " | ".join(map(shortened, self.names or self.source.first))
@@ -372,7 +392,7 @@ def _is_header(
 ) -> tuple[bool, bool]:
     """Return whether the first row is a header, and whether that was guessed.
 
-    It is not a guess when `header` is "yes" or "no", or when the first row contains all names in `columns` or in
+    It is not a guess when `header` is "yes" or "no", or when the first row contains a name in `columns` or all names in
     `like`. Otherwise the cells of the first row decide, and whether numbers of rows are below one of them.
     """
     if header != "auto":
@@ -380,7 +400,7 @@ def _is_header(
     cells = {folded(cell) for cell in source.first}
     names = [folded(name) for name in columns if isinstance(name, str) and _as_position(name) is None]
     trained = [folded(column.name) for column in like.all if column.name is not None] if like else []
-    if any(sought and cells.issuperset(sought) for sought in (names, trained)):
+    if not cells.isdisjoint(names) or (trained and cells.issuperset(trained)):
         return True, False
     if names_usual(source.first) or not cells.isdisjoint(trained):
         return True, True

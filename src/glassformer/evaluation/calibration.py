@@ -30,17 +30,21 @@ def calibrate(
     """Fit the confidence on rows that were not trained on, with the search that `translate` uses by default.
 
     `table` is the name of the rows for the record, `where` as in `Translator.translate`, `num_beams` another width of
-    the beam. Pairs of one source count once, and any of their targets is right. At most MAX_SOURCES sources are taken,
-    evenly spaced. Raises TableError for fewer than MIN_SOURCES sources.
+    the beam. Pairs of one source count once, and any of their targets is right; a source that was trained on is left
+    out. At most MAX_SOURCES sources are taken, evenly spaced. Raises TableError for fewer than MIN_SOURCES sources.
     """
     checked = list(checked_pairs(pairs, inputs=translator.inputs))
-    items = group_by_source(checked)
+    all_items = group_by_source(checked)
+    is_trained = translator.trained_sources.contains(item.source for item in all_items)
+    items = [item for item, left_out in zip(all_items, is_trained, strict=True) if not left_out]
     if len(items) < MIN_SOURCES:
+        trained = f" and {len(all_items) - len(items):,} that were trained on" if is_trained.any() else ""
         raise TableError(
             "there are too few rows to calibrate on",
             where=table,
-            got=counted(len(items), "different source"),
+            got=f"{counted(len(items), 'different source')}{trained}",
             expected=f"at least {MIN_SOURCES}, none of which was trained on",
+            hint="give a table of other rows",
         )
     items = [items[i] for i in spread(len(items), MAX_SOURCES).tolist()]
     names = None if where is None else [where[item.row] for item in items]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from glassformer.data.cells import Kind
+from glassformer.data.column_settings import ColumnName
 from glassformer.data.delimited import Row
 from glassformer.data.rows import OpenRows, check_rows, open_columns, open_lines
 from glassformer.errors import UsageError
@@ -38,7 +39,7 @@ class JobInput:
     """
 
     source: str | BinaryIO
-    column: str | None = None
+    column: ColumnName = None
     inputs: Inputs = ()
     further: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class JobInput:
             raise UsageError("plain lines have no columns to keep", hint="--column NAME")
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[ColumnName, ...]:
         """The columns whose cells are the text of a row."""
         return () if self.column is None else (self.column, *self.further)
 
@@ -64,7 +65,7 @@ class JobInput:
         """Open the input. Raises TableError, ColumnError and MissingExtraError as `read_table` does."""
         if self.column is None:
             return open_lines(self.source)
-        columns: list[tuple[str, Kind]] = [(self.column, "text")]
+        columns: list[tuple[ColumnName, Kind]] = [(self.column, "text")]
         columns += [(name, "optional") for name in self.further]
         columns += [(name, "any") for name in self.keep]
         columns += [(name, "optional") for name in (self.prefix,) if name is not None]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glassformer.data.column_settings import ColumnName
 from glassformer.data.formats import FORMATS, suffix_of
 from glassformer.data.rows import PLAIN, OpenRows, check_rows, open_lines
 from glassformer.errors import UsageError
@@ -34,7 +35,7 @@ def choose_input(
     source: str | BinaryIO,
     model: ModelFile,
     *,
-    column: str | None = None,
+    column: ColumnName = None,
     features: Sequence[str] = (),
     data: dict[str, Any] | None = None,
     ledger: bool = False,
@@ -42,17 +43,15 @@ def choose_input(
 ) -> JobInput:
     """Return the input of a model: a table where a column is named or the file is one, plain lines otherwise.
 
-    Without `column`, that of the training is taken by its name. `data` and `fields` are fields of DataSettings and of
-    JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
+    Without `column`, that of the training is taken, by its name or its position. `data` and `fields` are fields of
+    DataSettings and of JobInput. `ledger`: there is one, and damaged rows are left empty and listed in it.
     """
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
     is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
     if column is None and is_table:
-        first = inputs[0] if inputs else None if trained is None else trained.inputs[0]
-        column = None if first is None else first.name
+        column = inputs[0].name if inputs else None if trained is None else trained.inputs[0].key
     if column is None and is_table:
-        key = "NAME" if trained is None else trained.inputs[0].key
-        hint = f"name the column to translate: --column {key} (or a position from 0)"
+        hint = "name the column to translate: --column NAME (or a position from 0)"
         raise UsageError("this input is a table", where=str(source), hint=hint)
     if column is None and (data or ledger):
         raise UsageError("--header and --ledger are for tables, and the input is plain lines", hint="--column NAME")

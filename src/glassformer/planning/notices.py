@@ -15,6 +15,8 @@ from glassformer.planning.plan import Plan
 from glassformer.planning.resume import Notice
 from glassformer.text import Tokenizer
 
+FEW_ROWS = 50
+
 
 def notices_of(planned: Plan) -> Iterator[Notice]:
     """Yield what a user should know before a run: about its decisions, its tables and their tokens."""
@@ -32,6 +34,9 @@ def notices_of(planned: Plan) -> Iterator[Notice]:
             yield Notice("also trained on", f"{text} as well", overlap.table)
     if lines := quick_audit(table, tables[1:]):
         yield Notice("audit", "\n".join(lines), table.path)
+    if (n_train := len(prepared.train)) < FEW_ROWS:
+        text = f"{counted(n_train, 'row')} to train on: a model needs some hundred to learn anything"
+        yield Notice("few rows", text, table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)
     if prepared.ledger.kept < n_rows:
         text = f"rows are too long for data.max_source_length or data.max_target_length: {prepared.ledger.summary()}"
@@ -62,7 +67,7 @@ def _unknown_held_out(prepared: Prepared, side: str, tokenizer: Tokenizer) -> st
         return ""
     kind = tokenizer.settings.kind
     return (
-        f"{n_unknown:,} of {counted(n_rows, f'held-out {side}')} have {kind} that are not in the vocabulary "
-        f"({is_unknown.sum():,} of {n_tokens:,}), so that validation says little: choose tokens.{side}.kind="
+        f"{n_unknown:,} of {n_rows:,} held-out {side}s have {kind} that are not in the vocabulary "
+        f"({is_unknown.sum():,} of {n_tokens:,}), so that validation says little: --set tokens.{side}.kind="
         f"{'characters' if kind == 'words' else 'bytes'}, or hold out other rows with --valid"
     )

@@ -135,6 +135,8 @@ def _size_of(path: Path) -> int:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise _damaged(path, "not a regular file")
+    with path.open("rb"):  # of one that may not be read, safetensors says that it does not exist
+        pass
     limit = memory_limit()
     if limit is not None and status.st_size > limit:
         raise _too_large(path, f"{status.st_size:,} bytes", f"at most {limit:,} bytes, the memory of this machine")
@@ -186,7 +188,10 @@ def _check_format(found: str | None, expected: str) -> None:
     if kind == own_kind:
         hint = "use the glassformer release that wrote it, or train again"
         raise ModelFileError("the file has another format version", got=version, expected=known_version, hint=hint)
-    raise ModelFileError("this safetensors file was not written by glassformer", got=found, expected=expected)
+    what = "this safetensors file was not written by glassformer"
+    if kind.startswith("glassformer"):
+        what = "this is another file of glassformer"
+    raise ModelFileError(what, got=found, expected=expected)
 
 
 def parse_json(text: str) -> Any:

@@ -119,7 +119,7 @@ def check_empty(folder: Path) -> None:
             raise RunError("the folder is a file", where=str(folder), hint="choose another --out")
         if folder.is_dir() and any(folder.iterdir()):
             what = "the folder is not empty; nothing was written"
-            raise RunError(what, where=str(folder), hint="remove it, or choose another --out")
+            raise RunError(what, where=str(folder), hint="choose another --out")
 
 
 def check_writable(path: Path) -> None:

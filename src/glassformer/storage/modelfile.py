@@ -214,6 +214,9 @@ def find_model(path: str | Path) -> Path:
             if run.model.is_file():
                 return run.model
             replaced, models = RunDirectory(run.replaced).model, _models_in(path)
+            if run.recipe.is_file() and not replaced.is_file():
+                hint = f"train it on: glassformer train TABLE --out {path} --resume"
+                raise ModelFileError("this run has no model before its first validation", where=str(path), hint=hint)
             near = f"did you mean {path / models[0]}?" if len(models) == 1 else None
             raise ModelFileError(
                 "this directory has no model",
@@ -241,7 +244,8 @@ def _models_in(folder: Path) -> list[str]:
         return [
             path.name
             for path in folder.iterdir()
-            if path.suffix == ".safetensors" or RunDirectory(path).model.is_file()
+            if (path.suffix == ".safetensors" and path != RunDirectory(folder).sources)
+            or RunDirectory(path).model.is_file()
         ]
     return []
 

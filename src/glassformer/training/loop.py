@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -309,7 +310,7 @@ class Run:
         if metrics.chosen is None or not is_done:
             last_weights = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, last_weights, position.step)
-            model_file = self.prepared.model_file(weights, Metrics())
+            model_file = replace(self.prepared.model_file(weights, Metrics()), path=directory.model)
             calibration = self._from_first(lambda: calibrate_held_out(self.prepared, model_file, str(self.device)))
             self.output.model(weights, metrics, errors, calibration)
         assert metrics.value is not None

@@ -10,10 +10,8 @@ from typing import Any
 
 from glassformer.data.corpus import spread
 from glassformer.data.prepare import Prepared
-from glassformer.errors import ModelFileError, WriteError
+from glassformer.errors import ModelFileError, TableError, WriteError
 from glassformer.evaluation.calibration import calibrate
-from glassformer.evaluation.metrics import group_by_source
-from glassformer.inference.confidence import MIN_SOURCES
 from glassformer.inference.translator import Translator
 from glassformer.planning.resume import reasons_in, recipe_before_race, recipe_of
 from glassformer.storage.checkpoints import read_resume
@@ -155,12 +153,13 @@ class Output:
 
 
 def calibrate_held_out(prepared: Prepared, model_file: ModelFile, device: str) -> Calibration | None:
-    """Calibrate a model of a run on its held-out rows; None if they have too few sources."""
+    """Calibrate a model of a run on its held-out rows; None if too few of their sources were not trained on."""
     limit = prepared.settings.data.max_valid_rows
     pairs = [prepared.valid_pairs[row] for row in spread(len(prepared.valid_pairs), limit)]
-    if len(group_by_source(pairs)) < MIN_SOURCES:
+    try:
+        return calibrate(Translator(model_file, device=device), pairs)
+    except TableError:
         return None
-    return calibrate(Translator(model_file, device=device), pairs)
 
 
 def best_model(directory: RunDirectory) -> ModelFile:
