@@ -144,6 +144,7 @@ CASES = {
         parquet({"translation": [{"en": x, "de": y} for x, y in PAIRS]}),
         error=("'translation' are objects", "flatten()"),
     ),
+    "JSON array a line": Case("a.jsonl", b'["ab", "abs"]\n["cd", "cds"]\n', error=("JSON arrays", "source: .[0]")),
     "JSON array": Case(
         "a.jsonl", json.dumps([{"source": x, "target": y} for x, y in PAIRS]).encode(), error=("JSON array", "jq -c")
     ),

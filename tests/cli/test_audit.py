@@ -67,6 +67,14 @@ def test_strict_is_exit_code_3_where_something_was_found_and_json_has_the_texts_
     assert (control["examples"][0]["target"], control["examples"][0]["row"]) == (HOSTILE, 122)
 
 
+def test_contradictions_name_the_columns_that_are_not_read(call, tmp_path, table_of):
+    rows = [(word, f"{word}{end}", end) for word in ("ab", "cd", "ef") for end in ("s", "ing")]
+    table = table_of(tmp_path / "forms.csv", [("lemma", "form", "ending"), *rows])
+    advice = "to do: if a column that is not read decides (ending), read it: --feature NAME; if all targets are right"
+    assert advice in call("audit", table).out
+    assert "that is not read" not in call("audit", table, "--feature", "ending").out
+
+
 def test_a_folder_is_audited_and_its_rows_are_named_with_their_files(call, tmp_path, table_of):
     folder = tmp_path / "folder"
     folder.mkdir()

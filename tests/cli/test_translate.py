@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -36,6 +37,11 @@ def test_lines_end_at_newline_alone_and_an_empty_one_is_answered_by_an_empty_one
 
 
 # Files and tables
+
+
+def test_a_hyphen_is_standard_output(call, run, answers):
+    assert call("translate", run, DATES[0], "--out", "-").out == f"{answers[0]}\n"
+    assert not os.path.lexists("-")
 
 
 def test_a_text_file_in_and_a_text_file_out(tmp_path, call, run, answers):

@@ -171,7 +171,7 @@ def interrupted(tmp_path, call, run, many, monkeypatch) -> tuple[tuple[object, .
 def test_an_interrupted_job_is_resumed_and_another_one_is_not(call, interrupted):
     words, out = interrupted
     answer = call(*words, "--resume", "--beam", "1")
-    assert (answer.code, "the interrupted job is another one: search" in answer.err) == (1, True)
+    assert (answer.code, "the interrupted job is another one: num_beams" in answer.err) == (1, True)
     assert "--overwrite starts again" in answer.err
     answer = call(*words, "--resume")
     assert (answer.code, "wrote 60 rows" in answer.err) == (0, True), answer.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,8 +68,7 @@ def _print_audit(audit: Audit) -> None:
         print_line(f"  {finding.table}: {finding.text}")
         for example in finding.examples:
             print_line(f"    {_example_text(example, finding.table)}")
-        for line in textwrap.wrap(f"to do: {finding.advice}", 118, initial_indent="  ", subsequent_indent="  "):
-            print_line(line)
+        print_line(f"  to do: {finding.advice}")
         if finding.option is not None:
             print_line(f"  option: {finding.option}")
         print_line()

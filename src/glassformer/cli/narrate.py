@@ -50,9 +50,9 @@ def _taken_text(table: Table) -> str:
     """Return which columns are source and target, and which of a few others are not read."""
     source, target = table.labels
     text = f"source: {source} · target: {target}"
-    read = () if table.taken is None else table.taken.positions
-    unread = [name for at, name in enumerate(table.columns or ()) if name and at not in read]
-    return f"{text} · not read: {', '.join(map(shortened, unread))}" if 0 < len(unread) <= SHOWN_OTHERS else text
+    if not 0 < len(table.unread) <= SHOWN_OTHERS:
+        return text
+    return f"{text} · not read: {', '.join(map(shortened, table.unread))}"
 
 
 def print_ledger(reporter: Reporter, table: Table | OpenRows, ledger: Path | None) -> None:

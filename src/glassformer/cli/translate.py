@@ -43,7 +43,7 @@ def translate(
         Argument(metavar="INPUT", help="A text, a file of plain lines, or a table file; - is standard input."),
     ] = "-",
     out: Annotated[
-        Path | None, Option("--out", "-o", metavar="FILE", help="A file to write (default: standard output).")
+        Path | None, Option("--out", "-o", metavar="FILE", help="A file to write (default and -: standard output).")
     ] = None,
     ledger: Annotated[
         Path | None,
@@ -132,6 +132,7 @@ def translate(
     from glassformer.jobs import requests
     from glassformer.storage.modelfile import ModelFile
 
+    out = None if out == Path("-") else out
     options = opt.decoding_options(assignments, num_beams=beam, num_return_sequences=nbest)
     requests.check_cluster(on, source)
     check_output(ledger, "--ledger", overwrite=overwrite or resume)

@@ -62,6 +62,12 @@ class Table:
     notes: tuple[str, ...] = ()
     header_setting: Literal["auto", "yes", "no"] = "auto"
 
+    @property
+    def unread(self) -> list[str]:
+        """The names of the columns that are not read."""
+        read = () if self.taken is None else self.taken.positions
+        return [name for at, name in enumerate(self.columns or ()) if name and at not in read]
+
     def file(self, index: int) -> str:
         """Return the path of the file that kept pair `index` (from 0) is from."""
         return self.files[bisect_right(self.files, index, key=lambda file: file[0]) - 1][1] if self.files else self.path

@@ -60,7 +60,10 @@ def check_bytes(head: bytes, path: Path, suffix: str) -> None:
     if magic is not None:
         return
     if head.lstrip().startswith(b"[") and suffix in (".jsonl", ".ndjson"):
-        raise _is_no_table(path, "a JSON array, and JSON Lines has one object a line", _SUFFIXES[".json"][1])
+        what, hint = "a JSON array", _SUFFIXES[".json"][1]
+        if head.lstrip()[1:].lstrip().startswith(b'"'):  # and not of objects
+            what, hint = "JSON arrays", "jq -c '{{source: .[0], target: .[1]}}' {path} > table.jsonl"
+        raise _is_no_table(path, f"{what}, and JSON Lines has one object a line", hint)
     head = head[:HEAD_BYTES]
     for encoding, zeros, letters in (("UTF-16LE", head[1::2], head[::2]), ("UTF-16BE", head[::2], head[1::2])):
         if len(zeros) > 1 and zeros.count(0) > 0.7 * len(zeros) and letters.count(0) < 0.3 * len(letters):

@@ -122,7 +122,7 @@ def describe_job(
     return {
         "model": [_digest(model.path) for model in models],
         "version": version("glassformer"),
-        "search": search.decoding.model_dump(mode="json"),
+        **search.decoding.model_dump(mode="json"),
         "long": search.long,
         "confidence": search.min_confidence,
         "format": layout.format,

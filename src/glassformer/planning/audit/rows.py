@@ -69,6 +69,9 @@ def find_contradictions(table: Table, groups: Groups) -> Iterator[Finding]:
         "if all targets are right, nothing: evaluate accepts any of them (--no-group scores every row by itself); "
         "if some are wrong, correct the table, or train on the most frequent target of each source only"
     )
+    if table.unread:
+        names = ", ".join(map(shortened, table.unread[:N_EXAMPLES]))
+        advice = f"if a column that is not read decides ({names}), read it: --feature NAME; {advice}"
     option, rows, count = "--set data.drop_contradictions=true", list(other_rows), groups.n_contradictions
     return about_rows("contradictions", table, None, rows, text, advice, option, note, count)
 
