@@ -112,6 +112,9 @@ def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_no
     assert by_position.notes == (note,)
     with pytest.raises(ColumnError, match="does not have the columns"):
         read(tmp_path, written([("target", Y), ("source", X)]), like=trained)
+    notes = read(tmp_path, written([("lemma", X), ("form", Y), ("note", X)]), source="lemma", target="form")
+    with pytest.raises(ColumnError, match="does not have the columns"):
+        read(tmp_path, written([("id", NUMBERS), ("word", X), ("plural", Y)]), like=notes)
     headless = read(tmp_path, written([("", X), ("", Y)], header=False))
     assert headless.labels == ("column 0", "column 1")
     assert read(tmp_path, written([("id", X), ("target", Y), ("source", X)]), like=headless).pairs == PAIRS

@@ -4,7 +4,7 @@ One rule, for every verb, HTTP and Python (`Columns.choose`):
 
 1. The columns that are set, by name or position from 0.
 2. The columns that a model, or the table to train on, was read with: by name, wherever they are; or by position in a
-   table without a header, or with none of these names, that has as many columns.
+   table that has as many columns and no header, or two columns of other names.
 3. `source` and `target`; else a usual pair of names; else the only two that can be meant. With more, an error.
 
 Names are compared without case and surrounding white space.
@@ -136,7 +136,8 @@ class Columns:
             return positions | by_name
         if usual is not None and not named_columns:
             return dict(zip(columns, usual, strict=True))
-        if has_positions and not by_name and usual in (None, tuple(positions.values())):
+        is_clear = self.names is None or not named_columns or self.source.width == 2
+        if has_positions and not by_name and is_clear and usual in (None, tuple(positions.values())):
             if self.source.format != "parallel text" and (named_columns or self.names is not None):
                 why = "the table has no header" if self.names is None else "the table has none of their names"
                 listed = ", ".join(map(str, positions.values()))
