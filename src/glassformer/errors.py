@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Self
 
 EXIT_FINDINGS, EXIT_LEFT_OUT, EXIT_INTERRUPTED = 3, 4, 130
-INTERRUPTED = "interrupted; no file is incomplete, except standard output"
+INTERRUPTED = "interrupted; no file is incomplete, but standard output may be"
 QUOTED = 80  # maximum length of a quoted value in characters
 
 

@@ -54,6 +54,9 @@ def test_rows_that_were_trained_on_are_left_out_and_counted(call, run, tmp_path,
     assert f"warning: {n_trained} rows of {len(ROWS) + len(rows)} left out: the source was trained on" in answer.err
     assert f"calibrated on {n_left} held-out sources" in answer.err
     assert call("calibrate", tmp_path / "run", table).code == 1
+    (tmp_path / "run" / "sources.safetensors").unlink()
+    unknown = "there may be rows whose source was trained on, because the sources.safetensors of its run is not next to"
+    assert unknown in call("calibrate", tmp_path / "run", table).err
 
 
 def test_info_says_whether_a_model_is_calibrated(call, run, calibrated):

@@ -41,6 +41,7 @@ def test_lines_end_at_newline_alone_and_an_empty_one_is_answered_by_an_empty_one
 
 def test_a_hyphen_is_standard_output(call, run, answers):
     assert call("translate", run, DATES[0], "--out", "-").out == f"{answers[0]}\n"
+    assert call("translate", run, "--out", "-", stdin=f"{DATES[0]}\n".encode()).out == f"{answers[0]}\n"
     assert not os.path.lexists("-")
 
 

@@ -121,10 +121,11 @@ def test_a_table_with_names_of_its_own_is_read_by_position_only_where_they_do_no
 
 
 @pytest.mark.parametrize("other", [[], [("id", NUMBERS)], [("note", X)]])
-def test_source_and_target_can_be_reversed_by_one_of_them(tmp_path, other):
-    table = written([*other, ("source", Y), ("target", X)])
-    assert read(tmp_path, table, source="target").pairs == PAIRS
-    assert read(tmp_path, table, target="source").pairs == PAIRS
+@pytest.mark.parametrize(("first", "second"), [("source", "target"), *ROLE_PAIRS, *KIND_PAIRS])
+def test_a_usual_pair_can_be_reversed_by_one_of_them(tmp_path, other, first, second):
+    table = written([*other, (first, Y), (second, X)])
+    assert read(tmp_path, table, source=second).pairs == PAIRS
+    assert read(tmp_path, table, target=first).pairs == PAIRS
 
 
 def test_a_name_that_is_wrong_beside_a_right_one_is_the_one_that_is_blamed(tmp_path):

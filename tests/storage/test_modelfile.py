@@ -193,10 +193,11 @@ def test_a_missing_model_is_an_error_that_says_how_to_train_one(tmp_path):
     assert error.where == str(tmp_path / "none.safetensors")
     assert error.expected == "a .safetensors model file or a run directory"
     refused(tmp_path, what="this directory has no model", expected="a model.safetensors in it")
-    (tmp_path / "recipe.toml").touch()
     (tmp_path / "sources.safetensors").touch()
-    what = "this run has no model before its first validation"
-    refused(tmp_path, what=what, hint=f"train it on: glassformer train TABLE --out {tmp_path} --resume")
+    assert refused(tmp_path, what="this directory has no model").hint is None
+    (tmp_path / "recipe.toml").touch()
+    hint = f"resume its training: glassformer train TABLE --out {tmp_path} --resume"
+    refused(tmp_path, what="this run has no model", hint=hint)
     refused(tmp_path / ("x" * 5000), what="cannot read the model file", got="File name too long")
     os.mkfifo(tmp_path / "m")  # which is refused without waiting
     refused(tmp_path / "m", what="this is not a file of glassformer", got="not a regular file")

@@ -40,6 +40,9 @@ def calibrate(
         translator = Translator(model_file, device=device)
         calibration = calibrate(translator, pairs.pairs, table=pairs.path, where=pairs.locations, num_beams=beam)
         replace(model_file, calibration=calibration).save(path)
-        if n_trained := int(translator.trained_sources.contains(pair.source for pair in pairs.pairs).sum()):
+        trained = translator.trained_sources
+        if n_trained := int(trained.contains(pair.source for pair in pairs.pairs).sum()):
             reporter.warn(f"{counted(n_trained, 'row')} of {len(pairs.pairs):,} left out: the source was trained on")
+        if trained.unknown:
+            reporter.warn(f"there may be rows whose source was trained on, because {trained.unknown}")
     reporter.result(calibration.to_dict(), lambda: reporter.success(f"{calibration.summary}; wrote {path}"))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
-from itertools import chain, pairwise, takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -97,7 +97,7 @@ def _is_table(word: str) -> bool:
 
 def _check_outputs(values: Mapping[str, Any]) -> None:
     """Raise UsageError for a file to write that the verb reads too, or writes by another option."""
-    written = {name: values[name] for name in OUTPUTS if values.get(name) is not None}
+    written = {name: values[name] for name in OUTPUTS if values.get(name) not in (None, Path("-"))}
     if not written:
         return
     is_input = {name: values.get(name) is not None for name in (*INPUTS, *written)}
@@ -113,6 +113,9 @@ def _check_outputs(values: Mapping[str, Any]) -> None:
         if uses[os.path.realpath(path)] > 1 and not path.is_dir():
             what = f"{OUTPUTS[name]} is a file that this command reads or writes too"
             raise UsageError(what, where=str(path), hint=f"another {OUTPUTS[name]}")
+
+
+_TEXTS = ("TEXT", "TOKEN", "INPUT")  # arguments that are texts
 
 
 class Commands(TyperGroup):
@@ -146,8 +149,11 @@ class Command(TyperCommand):
         outputs = [OUTPUTS[each.name] for each in self.params if each.name in OUTPUTS]
         if outputs and "--out" not in outputs and "--out" in {word.partition("=")[0] for word in args}:
             raise UsageError("there is no option --out", hint=" or ".join(f"{option} FILE" for option in outputs))
-        self._check_hyphen(args)
-        values, extra, given = self.make_parser(ctx).parse_args(list(args))
+        try:
+            values, extra, given = self.make_parser(ctx).parse_args(list(args))
+        except typer.BadParameter.__base__ as error:  # type: ignore[misc]  # UsageError of its click
+            self._check_hyphen(ctx, args, getattr(error, "option_name", "--"))
+            raise
         self._check_order(args, values)
         self._check_extra(extra, values)
         for option, count in Counter(given).items():
@@ -158,16 +164,17 @@ class Command(TyperCommand):
                 raise UsageError(f"the option {names} takes one value", got=f"{count} values", hint="give it once")
         return super().parse_args(ctx, args)
 
-    def _check_hyphen(self, args: Sequence[str]) -> None:
-        """Raise UsageError for a text such as -ed, which is not the value of an option, where one can be given."""
-        if {"TEXT", "TOKEN", "INPUT"}.isdisjoint(str(each.metavar) for each in self.params):
+    def _check_hyphen(self, ctx: typer.Context, args: Sequence[str], option: str) -> None:
+        """Raise UsageError where a text such as -ed, which is not given otherwise, was taken for an `option`."""
+        places = [each.name for each in self.params if each.param_type_name == "argument" and each.metavar in _TEXTS]
+        at = next((at for at, word in enumerate(args) if word.startswith(option)), None)
+        if not places or at is None or option.startswith("--"):
             return
-        options = {option for parameter in self.params for option in parameter.opts}
-        words = list(takewhile("--".__ne__, args))
-        for before, word in pairwise(["", *words]):
-            if re.match("-[^-]", word) and word[:2] not in options and not before.startswith("--"):
-                hint = shlex.join(("glassformer", str(self.name), *(each for each in args if each != word), "--", word))
-                raise UsageError(f"there is no option {word}", hint=f"as a text: {hint}")
+        others = [*args[:at], *args[at + 1 :]]
+        values, _, _ = self.make_parser(ctx).parse_args(list(others))
+        if not isinstance(values.get(places[0]), str):
+            hint = shlex.join(("glassformer", str(self.name), *others, "--", args[at]))
+            raise UsageError(f"there is no option {args[at]}", hint=f"as a text: {hint}")
 
     def _check_order(self, args: Sequence[str], values: Mapping[str, Any]) -> None:
         """Raise UsageError where the first argument, a model, is a table, or the last one is the model."""
@@ -199,8 +206,8 @@ class Command(TyperCommand):
 
             name, _, value = extra[0].partition("=")
             hint = set_options(settings_called(name) or [name], name, value)
-        elif len(extra) == 1 and all(map(os.path.isfile, files)) and not _is_table(files[0]):
-            hint = f"two parallel files are one argument: {','.join(files)}"
+        elif len({Path(file).stem for file in files}) == 1 < len(files) and not _is_table(files[0]):
+            hint = f"two parallel files are one argument: {shlex.quote(','.join(files))}"
         elif extra and needs_out and not values.get("out"):
             hint = f"--out {shlex.quote(extra[0])}"
         if hint:

@@ -136,7 +136,7 @@ class Columns:
             return positions | by_name
         if usual is not None and not named_columns:
             return dict(zip(columns, usual, strict=True))
-        is_clear = self.names is None or not named_columns or self.source.width == 2
+        is_clear = self.names is None or self.source.width == 2
         if has_positions and not by_name and is_clear and usual in (None, tuple(positions.values())):
             if self.source.format != "parallel text" and (named_columns or self.names is not None):
                 why = "the table has no header" if self.names is None else "the table has none of their names"
@@ -188,23 +188,22 @@ class Columns:
         for at in {*free, *(at for at in (source, target) if at is not None)}:
             places.setdefault(folded(self.names[at]), []).append(at)
 
+        is_one_set = (source is None) != (target is None)  # the other one may be the first of the pair
+
         def matches(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[int, int]]:
             for names in pairs:
-                if names[0] in places and names[1] in places:
-                    pair = self._only_position(names[0], places), self._only_position(names[1], places)
-                    if source in (None, pair[0]) and target in (None, pair[1]):
-                        yield pair
+                for first, second in (names, names[::-1]) if is_one_set else (names,):
+                    if first in places and second in places:
+                        pair = self._only_position(first, places), self._only_position(second, places)
+                        if source in (None, pair[0]) and target in (None, pair[1]):
+                            yield pair
 
         if both_named := list(matches([("source", "target")])):
             return both_named[0]
-        if None in (source, target) and (given := source if target is None else target) is not None:
-            name = "target" if target is None else "source"
-            if folded(self.names[given]) == name:  # the other way around
-                name = "source" if target is None else "target"
-            if name in places:
-                other = self._only_position(name, places)
-                return (given, other) if target is None else (other, given)
-        in_order = ((first, second) for first, second in matches(KIND_PAIRS) if first < second)
+        given, name = (source, "target") if target is None else (target, "source")
+        if is_one_set and given is not None and name in places and (at := self._only_position(name, places)) != given:
+            return (given, at) if target is None else (at, given)
+        in_order = ((first, second) for first, second in matches(KIND_PAIRS) if first < second or is_one_set)
         usual = {*matches(ROLE_PAIRS), *in_order}
         return usual.pop() if len(usual) == 1 else None
 
@@ -298,7 +297,7 @@ class Columns:
         if like is None or not isinstance(column, str) or self.find(column) is not None:
             return self.position(column)
         for taken in like.inputs:
-            if taken.name is None or folded(column) not in map(folded, (taken.name, taken.feature or taken.name)):
+            if folded(column) not in (folded(name) for name in (taken.name, taken.feature) if name):
                 continue
             if self.names is not None:
                 option = "--column NAME" if taken is like.inputs[0] else f"--feature {column}=NAME"

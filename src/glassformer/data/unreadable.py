@@ -61,7 +61,7 @@ def check_bytes(head: bytes, path: Path, suffix: str) -> None:
         return
     if head.lstrip().startswith(b"[") and suffix in (".jsonl", ".ndjson"):
         what, hint = "a JSON array", _SUFFIXES[".json"][1]
-        if head.lstrip()[1:].lstrip().startswith(b'"'):  # and not of objects
+        if not head.lstrip()[1:].lstrip().startswith((b"{", b"[")):
             what, hint = "JSON arrays", "jq -c '{{source: .[0], target: .[1]}}' {path} > table.jsonl"
         raise _is_no_table(path, f"{what}, and JSON Lines has one object a line", hint)
     head = head[:HEAD_BYTES]

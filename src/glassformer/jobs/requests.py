@@ -49,7 +49,7 @@ def choose_input(
     inputs, trained = model.source_tokenizer.inputs, model.data.columns
     is_table = isinstance(source, str) and suffix_of(Path(source)) in FORMATS
     if column is None and is_table:
-        column = inputs[0].name if inputs else None if trained is None else trained.inputs[0].key
+        column = trained.inputs[0].key if trained else inputs[0].name if inputs else None
     if column is None and is_table:
         hint = "name the column to translate: --column NAME (or a position from 0)"
         raise UsageError("this input is a table", where=str(source), hint=hint)

@@ -126,9 +126,9 @@ def resume_run(directory: RunDirectory, overrides: Mapping[str, Any], processes:
         what = "only steps, minutes, patience and precision can change when a run is resumed"
         hint = "start a new run from its model, in another folder: --init RUN"
         raise UsageError(what, where=str(directory.recipe), hint=hint, **got_and_expected(fixed))
-    if "training.steps" in changed and after.training.steps <= step:
-        what, got = "the run has made as many steps", f"training.steps = {after.training.steps:,}"
-        raise UsageError(what, where=str(directory.path), got=got, expected=f"more than {step:,}")
+    if after.training.steps < step:
+        what, got = f"the run has already made {step:,} steps", f"training.steps = {after.training.steps:,}"
+        raise UsageError(what, where=str(directory.path), got=got, expected="no fewer")
     if directory.recipe.exists():
         _check_recipe(directory.recipe, before, after)
     changes = tuple(f"{name}: {old} → {new}" for name, (old, new) in changed.items())

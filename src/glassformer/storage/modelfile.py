@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -214,12 +215,12 @@ def find_model(path: str | Path) -> Path:
             if run.model.is_file():
                 return run.model
             replaced, models = RunDirectory(run.replaced).model, _models_in(path)
-            if run.recipe.is_file() and not replaced.is_file():
-                hint = f"train it on: glassformer train TABLE --out {path} --resume"
-                raise ModelFileError("this run has no model before its first validation", where=str(path), hint=hint)
-            near = f"did you mean {path / models[0]}?" if len(models) == 1 else None
+            near, is_run = f"did you mean {path / models[0]}?" if len(models) == 1 else None, run.recipe.is_file()
+            if is_run:
+                members = " --members N" if run.members.is_dir() else ""
+                near = f"resume its training: glassformer train TABLE --out {quote(str(path))} --resume{members}"
             raise ModelFileError(
-                "this directory has no model",
+                f"this {'run' if is_run else 'directory'} has no model",
                 where=str(path),
                 expected=f"a {run.model.name} in it",
                 hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else near,
