@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 import unicodedata
@@ -81,6 +82,7 @@ def test_what_training_cannot_take_is_refused_before_anything_is_written(tmp_pat
             "no option -ed\n  next: as a text: glassformer explain {run} --beam 2 -- -ed\n",
         ),
         ("translate {run} --json -x", 2, "  next: as a text: glassformer translate {run} --json -- -x\n"),
+        ("translate {run} ''", 2, "there is nothing to translate"),
         ("translate {run} a -b 4", 2, "No such option: -b"),
         ("serve {run} -p 8000", 2, "No such option: -p"),
         ("train a.en a.de --out x", 2, "  next: two parallel files are one argument: a.en,a.de\n"),
@@ -105,7 +107,7 @@ def test_what_training_cannot_take_is_refused_before_anything_is_written(tmp_pat
 )
 def test_words_that_are_confused_say_what_to_write(call, run, few, words, code, said):
     places = {"run": run, "parent": run.parent, "table": few, "folder": few.parent}
-    answer = call(*words.format(**places).split())
+    answer = call(*shlex.split(words.format(**places)))
     assert_is_for_people(answer, code, said.format(**places))
     assert answer.out == ""
 

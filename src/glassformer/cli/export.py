@@ -64,6 +64,7 @@ def export(
         change = f"{metric.before:.4f} in float32, {metric.after:.4f} in {exported.precision}"
         reporter.print(f"{metric.name} on {metric.rows:,} rows: {change}")
     size = f"{exported.n_bytes / 1e6:.1f} MB"
-    reporter.success(f"wrote {exported.folder} ({exported.format}, {exported.precision}, {size})")
+    written = exported.folder / "index.html" if exported.format == "html" else exported.folder
+    reporter.success(f"wrote {written} ({exported.format}, {exported.precision}, {size})")
     if reporter.as_json:
         print_json(exported.to_json())

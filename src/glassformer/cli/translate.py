@@ -23,7 +23,7 @@ from glassformer.cli.narrate import (
     warn_unlike,
 )
 from glassformer.cli.progress import show_progress
-from glassformer.errors import EXIT_LEFT_OUT, TableError, counted, shortened
+from glassformer.errors import EXIT_LEFT_OUT, TableError, UsageError, counted, shortened
 
 if TYPE_CHECKING:
     from glassformer.data.rows import OpenRows
@@ -180,6 +180,8 @@ def _open_input(
     from glassformer.data.formats import table_files
     from glassformer.data.lines import system_errors
 
+    if not source:
+        raise UsageError("there is nothing to translate", got="''", expected="a text, or a file")
     if source == "-":
         if sys.stdin.isatty():
             reporter.print("reading lines from the terminal; Ctrl-D ends")
