@@ -157,6 +157,9 @@ CASES = {
     "workbook": Case("a.csv", b"PK\x03\x04\x14\0\x06\0" + bytes(200), error=("an Excel workbook", "CSV UTF-8")),
     "workbook by name": Case("a.xlsx", b"PK\x03\x04" + bytes(200), error=("an Excel workbook", "CSV UTF-8")),
     "archive": Case("a.zip", b"PK\x03\x04" + bytes(200), error=("a ZIP archive", "unzip")),
+    "title and a blank row": Case(
+        "a.csv", lines("My word list 2024,", ",", "source,target"), error=("a title", "line 1", "tail -n +3")
+    ),
     "title": Case("a.csv", lines("My word list 2024,", "source,target"), error=("a title", "line 1", "tail -n +2")),
     "comments": Case("a.tsv", lines(";;; one", ";;; two", row=TAB), error=("a comment", "line 1 to 2", "tail -n +3")),
     "comment with a comma": Case("a.csv", lines("# mine, 2024", "source,target"), error=("a comment", "tail -n +2")),

@@ -76,6 +76,7 @@ def _is_no_table(path: Path, what: str, hint: str) -> TableError:
 
 def check_first_rows(rows: Sequence[Row], path: Path) -> None:
     """Raise TableError for a title or comments above the table; `rows` are its first rows with cells."""
+    rows = [row for row in rows if any(map(str.strip, row.cells))]
     cells = [row.cells for row in rows]
     n_above = 0
     while n_above + 1 < len(cells) and _is_above(cells[n_above], cells[n_above + 1 :]):
@@ -83,13 +84,14 @@ def check_first_rows(rows: Sequence[Row], path: Path) -> None:
     if not n_above:
         return
     first, last = rows[0].line, rows[n_above - 1].line or 0
+    table = quote(f"{path.stem}.table{path.suffix}")
     what = "a comment" if cells[0][0].startswith(_MARKS) else "a title"
     raise TableError(
         f"the first line is {what}, and not a row of the table",
         where=f"{path}, line {first}" + (f" to {last}" if n_above > 1 else ""),
         got=repr(shortened(cells[0][0])),
         expected="a header or a row in the first line",
-        hint=f"leave it out: tail -n +{last + 1} {quote(str(path))} > {quote(f'{path.stem}.table{path.suffix}')}",
+        hint=f"leave it out: tail -n +{rows[n_above].line or last + 1} {quote(str(path))} > {table}",
     )
 
 
