@@ -211,3 +211,16 @@ def test_a_text_that_the_model_does_not_take_is_named_by_its_row(
     answer = call(verb, ascii_run, table)
     assert (answer.code, answer.out) == (1, "")
     assert message.format(table=table) in answer.err
+
+
+def test_a_source_that_is_too_long_stops_unless_it_is_skipped(call, run, tmp_path, table_of):
+    table = table_of(tmp_path / "long.csv", [("iso", "english"), *PAIRS[:3], ("1" * 500, "x"), *PAIRS[3:5]])
+    answer = call("evaluate", run, table)
+    assert answer.code == 1
+    assert "row 4 (500 tokens)" in answer.err
+    assert answer.err.endswith("--bad-rows skip leaves them out\n")
+    answer = call("evaluate", run, table, "--bad-rows", "skip", "--ledger", tmp_path / "left.jsonl", "--json")
+    assert (answer.code, json.loads(answer.out)["rows"]["scored"]) == (0, 5)
+    (entry,) = map(json.loads, (tmp_path / "left.jsonl").read_text("utf-8").splitlines())
+    assert (entry["row"], entry["reason"]) == (4, "source too long")
+    assert call("score", run, table, "--bad-rows", "skip").out.count("\n") == 5

@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from glassformer.cli.console import OptionGroup, print_error
 from glassformer.cli.help import description_of, print_help, usage_of
-from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, UsageError, quoted
+from glassformer.errors import EXIT_INTERRUPTED, INTERRUPTED, TooLongError, UsageError, quoted
 
 INPUTS = (
     *("table", "source", "valid", "test", "model", "models", "a", "b", "folder", "init", "ensemble", "recipe"),
@@ -63,6 +63,10 @@ def as_options(verb: Callable[..., None]) -> Callable[..., None]:
             for name, group in groups.items():
                 values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
             verb(**values)
+        except TooLongError as error:
+            if "columns" in values:  # of a table of pairs
+                error.hint = f"{error.hint}; --bad-rows skip leaves them out"
+            raise
         except KeyboardInterrupt:
             print_error(INTERRUPTED)
             raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -116,7 +116,10 @@ class ColumnOptions(OptionGroup):
     header: Header = None
     bad_rows: Annotated[
         str | None,
-        Option(metavar="ACTION", help="A damaged row: stop (an error, the default) or skip (it is in the ledger)."),
+        Option(
+            metavar="ACTION",
+            help="A damaged row, or one too long for a model: stop (an error, the default) or skip (in the ledger).",
+        ),
     ] = None
 
     @property

@@ -20,9 +20,10 @@ import numpy as np
 
 from glassformer.data.column_settings import settings_of_model
 from glassformer.data.given import Given, read_columns
+from glassformer.data.ledger import Fault, Reason
 from glassformer.data.pairs import checked_pairs
 from glassformer.data.tables import Table, read_table
-from glassformer.errors import TableError
+from glassformer.errors import TableError, TooLongError
 from glassformer.evaluation.metrics import (
     NAMES,
     Item,
@@ -38,6 +39,7 @@ from glassformer.evaluation.metrics import (
 )
 from glassformer.evaluation.reliability import Reliability, reliability
 from glassformer.inference.confidence import all_of_the_beam, check_calibrated
+from glassformer.inference.encoding import encode_sources
 from glassformer.settings import DataSettings, DecodingSettings
 from glassformer.storage.modelfile import ModelFile
 from glassformer.storage.records import TakenColumns
@@ -201,8 +203,22 @@ def evaluate(
 
 
 def read_for(model_file: ModelFile, path: str | Path, fields: Mapping[str, Any]) -> Table:
-    """Read a table for a model: the columns that `fields` of DataSettings name, or the columns of its training."""
-    return read_table(path, *how_to_read(model_file, fields))
+    """Read a table for a model: the columns that `fields` of DataSettings name, or the columns of its training.
+
+    With `bad_rows="skip"` a row is skipped too if its source is longer than the model takes.
+    """
+    data, trained = how_to_read(model_file, fields)
+    table = read_table(path, data, trained)
+    try:
+        if data.bad_rows == "skip":
+            encode_sources(table.sources, table.locations, model_file.source_tokenizer, model_file.settings)
+    except TooLongError as error:
+        for row, n_tokens in error.lengths.items():
+            fault = Fault(Reason.SOURCE_TOO_LONG, f"{n_tokens} tokens, of {error.expected}")
+            table.ledger.drop(table.rows[row], table.file(row), fault)
+        left = [row for row in range(len(table.pairs)) if row not in error.lengths]
+        return table.chosen(left, [table.pairs[row] for row in left])
+    return table
 
 
 def how_to_read(model_file: ModelFile, fields: Mapping[str, Any]) -> tuple[DataSettings, TakenColumns | None]:
