@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glassformer import evaluate
 from glassformer.data.datasets import dates
 from glassformer.inference.translator import Translator
 from glassformer.storage.modelfile import ModelFile
@@ -224,3 +225,4 @@ def test_a_source_that_is_too_long_stops_unless_it_is_skipped(call, run, tmp_pat
     (entry,) = map(json.loads, (tmp_path / "left.jsonl").read_text("utf-8").splitlines())
     assert (entry["row"], entry["reason"]) == (4, "source too long")
     assert call("score", run, table, "--bad-rows", "skip").out.count("\n") == 5
+    assert evaluate(Translator.load(run), table, data={"bad_rows": "skip"}).rows_scored == 5

@@ -159,6 +159,8 @@ def evaluate(
     confidence of answers is not known, and SettingsError for a BLEU tokenizer that cannot be used.
     """
     table = read_columns(pairs, lambda: how_to_read(translator.model_file, data or {}))
+    if table is not None and (data or {}).get("bad_rows") == "skip":
+        table = _without_long(table, translator.model_file)
     checked = list(checked_pairs(pairs if table is None else table.pairs, inputs=translator.inputs))
     read = len(checked) if table is None else table.ledger.read
     if not checked:
@@ -209,9 +211,13 @@ def read_for(model_file: ModelFile, path: str | Path, fields: Mapping[str, Any])
     """
     data, trained = how_to_read(model_file, fields)
     table = read_table(path, data, trained)
+    return _without_long(table, model_file) if data.bad_rows == "skip" else table
+
+
+def _without_long(table: Table, model_file: ModelFile) -> Table:
+    """Leave out the rows whose source is longer than the model takes."""
     try:
-        if data.bad_rows == "skip":
-            encode_sources(table.sources, table.locations, model_file.source_tokenizer, model_file.settings)
+        encode_sources(table.sources, table.locations, model_file.source_tokenizer, model_file.settings)
     except TooLongError as error:
         for row, n_tokens in error.lengths.items():
             fault = Fault(Reason.SOURCE_TOO_LONG, f"{n_tokens} tokens, of {error.expected}")
