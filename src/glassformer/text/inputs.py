@@ -266,9 +266,10 @@ def named_values(inputs: Sequence[Input], assignments: Iterable[str], *, is_colu
         if name in value_of:
             raise UsageError(f"the feature {name!r} is given twice", got=f"--feature {text}")
         value_of[name] = value
-    for name in names:
-        if value_of.get(name) is None and not is_column:
-            raise UsageError(f"the feature {name!r} is missing", expected=f"--feature {name}=VALUE")
+    for input_ in inputs:
+        if value_of.get(input_.name) is None and not is_column:
+            what = f"the {input_.kind} {input_.name!r} is missing"
+            raise UsageError(what, expected=f"--feature {input_.name}=VALUE")
     return {name: name if (value := value_of.get(name)) is None else value for name in names}
 
 
