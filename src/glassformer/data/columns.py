@@ -143,13 +143,8 @@ class Columns:
                 listed = ", ".join(map(str, positions.values()))
                 self.source.notes.append(f"the columns of {origin} are read by position, {listed}: {why}")
             return positions
-        raise ColumnError(
-            f"the table does not have the columns of {origin}",
-            where=self.table,
-            got=self._form(),
-            expected=f"{' · '.join(column.label for column in columns)}, of {counted(like.width, 'column')}",
-            hint="name the columns of this table with --source and --target",
-        )
+        expected = f"{' · '.join(column.label for column in columns)}, of {counted(like.width, 'column')}"
+        raise self._other_columns(origin, expected, "name the columns of this table with --source and --target")
 
     def _position_of(self, column: TakenColumn) -> int | None:
         """Return the position of a column with the name, or else the name of the feature."""
@@ -287,13 +282,8 @@ class Columns:
         if like is not None and isinstance(column, int):
             if self.names is None and self.source.width in (1, like.width):
                 return column if self.source.width > 1 else 0
-            raise ColumnError(
-                f"the table does not have the columns of {TRAINING}",
-                where=self.table,
-                got=self._form(),
-                expected=f"{counted(like.width, 'column')} without a header",
-                hint="name the column to translate: --column NAME (or a position from 0)",
-            )
+            hint = "name the column to translate: --column NAME (or a position from 0)"
+            raise self._other_columns(TRAINING, f"{counted(like.width, 'column')} without a header", hint)
         if like is None or not isinstance(column, str) or self.find(column) is not None:
             return self.position(column)
         for taken in like.inputs:
@@ -314,9 +304,11 @@ class Columns:
 
     # Messages
 
-    def _form(self) -> str:
-        header = "" if self.names else " without a header"
-        return f"{counted(self.source.width, 'column')}{header}: {self._listed()}"
+    def _other_columns(self, origin: str, expected: str, hint: str) -> ColumnError:
+        """Return the error for a table that does not have the columns of `origin`."""
+        columns = f"{counted(self.source.width, 'column')}{'' if self.names else ' without a header'}"
+        what, got = f"the table does not have the columns of {origin}", f"{columns}: {self._listed()}"
+        return ColumnError(what, where=self.table, got=got, expected=expected, hint=hint)
 
     def _listed(self) -> str:
         return " | ".join(map(shortened, self.names or self.source.first))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
@@ -59,9 +60,9 @@ def check_bytes(head: bytes, path: Path, suffix: str) -> None:
             raise _is_no_table(path, *description)
     if magic is not None:
         return
-    if head.lstrip().startswith(b"[") and suffix in (".jsonl", ".ndjson"):
+    if suffix in (".jsonl", ".ndjson") and (array := re.match(rb"\s*\[\s*([{\[]?)", head)):
         what, hint = "a JSON array", _SUFFIXES[".json"][1]
-        if not head.lstrip()[1:].lstrip().startswith((b"{", b"[")):
+        if not array[1]:
             what, hint = "JSON arrays", "jq -c '{{source: .[0], target: .[1]}}' {path} > table.jsonl"
         raise _is_no_table(path, f"{what}, and JSON Lines has one object a line", hint)
     head = head[:HEAD_BYTES]

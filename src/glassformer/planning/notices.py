@@ -15,7 +15,7 @@ from glassformer.planning.plan import Plan
 from glassformer.planning.resume import Notice
 from glassformer.text import Tokenizer
 
-FEW_ROWS = 50
+ENOUGH_ROWS = 50  # to train on, without a notice
 
 
 def notices_of(planned: Plan) -> Iterator[Notice]:
@@ -34,7 +34,7 @@ def notices_of(planned: Plan) -> Iterator[Notice]:
             yield Notice("also trained on", f"{text} as well", overlap.table)
     if lines := quick_audit(table, tables[1:]):
         yield Notice("audit", "\n".join(lines), table.path)
-    if (n_train := len(prepared.train)) < FEW_ROWS and planned.start is None and planned.resumed is None:
+    if (n_train := len(prepared.train)) < ENOUGH_ROWS and planned.start is None and planned.resumed is None:
         text = f"{counted(n_train, 'row')} to train on: a model needs some hundred to learn anything"
         yield Notice("few rows", text, table.path)
     n_rows = table.ledger.kept + (0 if valid is None else valid.ledger.kept)

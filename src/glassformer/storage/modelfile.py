@@ -215,16 +215,15 @@ def find_model(path: str | Path) -> Path:
             if run.model.is_file():
                 return run.model
             replaced, models = RunDirectory(run.replaced).model, _models_in(path)
-            near, is_run = f"did you mean {path / models[0]}?" if len(models) == 1 else None, run.recipe.is_file()
-            if is_run:
+            what = "this directory has no model"
+            near = f"did you mean {path / models[0]}?" if len(models) == 1 else None
+            if run.recipe.is_file():
                 members = " --members N" if run.members.is_dir() else ""
+                what = "this run has no model"
                 near = f"resume its training: glassformer train TABLE --out {quote(str(path))} --resume{members}"
-            raise ModelFileError(
-                f"this {'run' if is_run else 'directory'} has no model",
-                where=str(path),
-                expected=f"a {run.model.name} in it",
-                hint=f"the model that --overwrite was replacing is {replaced}" if replaced.is_file() else near,
-            )
+            if replaced.is_file():
+                near = f"the model that --overwrite was replacing is {replaced}"
+            raise ModelFileError(what, where=str(path), expected=f"a {run.model.name} in it", hint=near)
         if path.exists() and path.suffix in (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".toml"):
             raise ModelFileError("this is not a model", where=str(path), expected=_MODEL)
         if path.exists():

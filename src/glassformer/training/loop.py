@@ -310,6 +310,7 @@ class Run:
         if metrics.chosen is None or not is_done:
             last_weights = self._from_first(lambda: kept_weights(directory))
             weights, metrics, errors = self.validator.choose(best, metrics, last_weights, position.step)
+            # by its path, the sources that it was trained on are found
             model_file = replace(self.prepared.model_file(weights, Metrics()), path=directory.model)
             calibration = self._from_first(lambda: calibrate_held_out(self.prepared, model_file, str(self.device)))
             self.output.model(weights, metrics, errors, calibration)
